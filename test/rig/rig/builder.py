@@ -1,0 +1,129 @@
+"""Builds the programs that are missing, one by one, into the cache.
+
+A program appears under its name only when it is complete (built beside, then renamed), so an interrupted build
+goes on with the next program that is missing. A lock makes a second build wait instead of doing the work twice.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rig import go_tool, programs
+from rig.errors import RigError
+
+_NEEDED_GIB = 6.0
+# A part of a build needs less: space per program that is still missing, and a floor for its modules.
+_FLOOR_GIB = 2.0
+_PIPE_TICK_S = 10.0
+_TERMINAL_TICK_S = 1.0
+
+
+def ensure(names, quiet_when_done=True):
+    """Returns {name: path} of the programs, after building what is missing."""
+    missing = [name for name in names if programs.locate(name) is None]
+    if missing:
+        _build_locked(missing)
+    elif not quiet_when_done:
+        print(f"all {len(names)} programs are there")
+    return {name: programs.locate(name) for name in names}
+
+
+def _build_locked(names):
+    folder = programs.cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with _lock(folder.parent / "lock"):
+        # Whoever held the lock may have built them meanwhile.
+        missing = [name for name in names if programs.locate(name) is None]
+        if not missing:
+            return
+        for leftover in folder.glob(".*.partial"):
+            leftover.unlink()
+        go = go_tool.find()
+        _check_disk(go, folder, len(missing))
+        print(f"building {len(missing)} programs into {folder}")
+        for number, name in enumerate(missing, 1):
+            _build(go, folder, programs.PROGRAMS[name], f"[{number}/{len(missing)}]")
+
+
+@contextlib.contextmanager
+def _lock(path):
+    with open(path, "a", encoding="ascii") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another build is running: waiting for it (Ctrl-C stops only the waiting)")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _check_disk(go, folder, count):
+    need_gib = max(_FLOOR_GIB, _NEEDED_GIB * count / len(programs.PROGRAMS))
+    for what in (folder, go_tool.environment_value(go, "GOCACHE"), go_tool.environment_value(go, "GOMODCACHE")):
+        existing = Path(what)
+        while not existing.exists():
+            existing = existing.parent
+        free_gib = shutil.disk_usage(existing).free / 2**30
+        if free_gib < need_gib:
+            raise RigError(
+                f"not enough disk below {what}: {free_gib:.1f} GiB free, the build needs about {need_gib:.0f} GiB",
+                "free some space, or move the caches: ASTERISM_CACHE (programs), GOCACHE (objects), GOMODCACHE (sources)")
+
+
+def _build(go, folder, program, label):
+    partial = folder / f".{program.name}.partial"
+    command = [go, "build", *programs.BUILD_FLAGS, "-ldflags", program.ldflags, "-o", str(partial), program.package]
+    environment = {**os.environ, **programs.BUILD_ENVIRONMENT}
+    started = time.monotonic()
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            command, cwd=programs.places.MODULES / program.module, env=environment,
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            _watch(process, program, label, started)
+        except BaseException:
+            # Ends the compilers too: they are in the same process group.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            partial.unlink(missing_ok=True)
+            print(f"\nstopped while building {program.name}; the next run continues there")
+            raise
+        output.seek(0)
+        text = output.read()
+    if process.returncode != 0:
+        partial.unlink(missing_ok=True)
+        raise _failure(program, text)
+    os.rename(partial, folder / program.name)
+    print(f"{label} {program.name}: done in {time.monotonic() - started:.0f} s")
+
+
+def _watch(process, program, label, started):
+    terminal = sys.stdout.isatty()
+    tick_s = _TERMINAL_TICK_S if terminal else _PIPE_TICK_S
+    while True:
+        elapsed = time.monotonic() - started
+        line = f"{label} {program.name}: {elapsed:.0f} s, usually {program.usual_seconds} s on 2 cores when cold"
+        print(f"\r{line}\033[K" if terminal else line, end="" if terminal else "\n", flush=True)
+        try:
+            process.wait(timeout=tick_s)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    if terminal:
+        print("\r\033[K", end="")
+
+
+def _failure(program, output):
+    if go_tool.is_network_failure(output):
+        return go_tool.network_error(output)
+    if "no space left on device" in output:
+        return RigError(f"the disk is full: {program.name} could not be built", "free about 6 GiB and start again")
+    return RigError(
+        f"{program.name} could not be built:\n{output.strip()[-3000:]}",
+        f"try it by hand in {programs.places.MODULES / program.module}; `go clean -cache` helps after a crash of the machine")

@@ -1,0 +1,56 @@
+"""Where things lie: the sources of the rig, the cache of built programs, the directory of each rig.
+
+  ASTERISM_CACHE     cache folder, default $HOME/.cache/asterism
+  ASTERISM_RIG_ROOT  where the directories of running rigs are made, default /tmp
+"""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from rig.errors import USAGE, RigError
+
+SOURCE = Path(__file__).resolve().parent.parent
+MODULES = SOURCE / "modules"
+CONFIG = SOURCE / "config"
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+
+
+def cache():
+    chosen = os.environ.get("ASTERISM_CACHE")
+    return Path(chosen).resolve() if chosen else Path.home() / ".cache" / "asterism"
+
+
+def root():
+    path = Path(os.environ.get("ASTERISM_RIG_ROOT") or "/tmp").resolve()
+    if not path.is_dir():
+        raise RigError(f"the folder for rigs does not exist: {path}", "create it, or set ASTERISM_RIG_ROOT", USAGE)
+    return path
+
+
+def _prefix():
+    return f"asterism-rig-{os.getuid()}-"
+
+
+def directory(name):
+    if not _NAME.fullmatch(name):
+        raise RigError(f"not a name for a rig: {name!r}", "use up to 40 of a-z, 0-9 and '-'", USAGE)
+    return root() / (_prefix() + name)
+
+
+def names():
+    """Names of all rigs of this user that have a directory, sorted."""
+    prefix = _prefix()
+    found = [entry.name[len(prefix):] for entry in root().iterdir() if entry.name.startswith(prefix)]
+    return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def is_own(path):
+    """Tells whether `path` is a real folder of this user: /tmp is shared, and a symbolic link there may lead anywhere."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()

@@ -1,0 +1,115 @@
+"""Processes of a rig: start, recognise, signal.
+
+A process is known by its pid together with its start time and the boot of the machine, never by its name, so that a
+pid that was given to somebody else is left alone. The child writes its own pid file before it becomes the program:
+there is no moment in which a program runs without one, whenever its parent is killed.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_POLL_S = 0.01
+
+
+def _start_time_and_state(pid):
+    """Start time in clock ticks and state letter from /proc, or None where there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text[text.rindex(")") + 2:].split()
+    return fields[19], fields[0]
+
+
+def write_own_pid(pid_file):
+    pid = os.getpid()
+    line = f"{pid} {_start_time_and_state(pid)[0]} {_BOOT_ID.read_text().strip()}\n"
+    temporary = f"{pid_file}.{pid}"
+    with open(temporary, "w", encoding="ascii") as handle:
+        handle.write(line)
+    os.rename(temporary, pid_file)
+
+
+def start(argv, environment, folder, log, pid_file):
+    """Starts a program in a session of its own, so that Ctrl-C in the terminal does not reach it. Returns its pid."""
+    with open(log, "ab") as output:
+        return subprocess.Popen(
+            argv, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True, preexec_fn=lambda: write_own_pid(pid_file)).pid
+
+
+def running_pid(pid_file):
+    """Pid of the process that wrote `pid_file` if it still lives, else None."""
+    try:
+        pid, started, boot = Path(pid_file).read_text(encoding="ascii").split()
+    except (FileNotFoundError, ValueError):
+        return None
+    if boot != _BOOT_ID.read_text().strip():
+        return None
+    found = _start_time_and_state(int(pid))
+    if found is None or found[0] != started:
+        return None
+    if found[1] in "ZX":
+        _reap(int(pid))
+        return None
+    return int(pid)
+
+
+def is_paused(pid):
+    found = _start_time_and_state(pid)
+    return found is not None and found[1] == "T"
+
+
+def _reap(pid):
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+
+
+def send(pid_file, number):
+    """Sends a signal if the process lives. Returns whether it did."""
+    pid = running_pid(pid_file)
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_gone(pid_file, timeout_s):
+    deadline = time.monotonic() + timeout_s
+    while running_pid(pid_file) is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def stop(pid_file, grace_s):
+    """Asks to end, and kills after `grace_s`. Returns whether the program ended by itself."""
+    # A paused process takes the request only after it goes on.
+    by_itself = send(pid_file, signal.SIGTERM) and send(pid_file, signal.SIGCONT) and wait_gone(pid_file, grace_s)
+    if not by_itself:
+        kill(pid_file)
+    return by_itself
+
+
+def kill(pid_file, timeout_s=10.0):
+    send(pid_file, signal.SIGKILL)
+    if not wait_gone(pid_file, timeout_s):
+        raise RuntimeError(f"process does not go away after SIGKILL: {Path(pid_file).read_text().strip()}")
+
+
+def resident_mib(pid):
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
