@@ -24,19 +24,29 @@ class ApiClient:
         """Returns the decoded answer (text where it is not JSON). Raises ApiError, or OSError where nobody answers."""
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": content_type, "Accept": "application/json"}
+        reused = self._connection.sock is not None
+        try:
+            response, text = self._exchange(method, path, data, headers)
+        except OSError:
+            # The server may have closed a connection that was kept; only what changes nothing is asked again.
+            if method != "GET" or not reused:
+                raise
+            response, text = self._exchange(method, path, data, headers)
+        if response.status >= 300:
+            raise ApiError(response.status, text)
+        return json.loads(text) if response.headers.get_content_type() == "application/json" else text
+
+    def _exchange(self, method, path, data, headers):
         try:
             self._connection.request(method, path, data, headers)
             response = self._connection.getresponse()
-            text = response.read().decode("utf-8", errors="replace")
+            return response, response.read().decode("utf-8", errors="replace")
         except http.client.HTTPException as error:
             self.close()
             raise OSError(f"connection to the API server broke: {error!r}") from error
         except OSError:
             self.close()
             raise
-        if response.status >= 300:
-            raise ApiError(response.status, text)
-        return json.loads(text) if response.headers.get_content_type() == "application/json" else text
 
     def get(self, path):
         return self.request("GET", path)
