@@ -135,6 +135,7 @@ class _Start:
             self._create_nodes()
         self._await(*followers)
         self._await_default_service_account()
+        self._await_untainted_nodes()
         self.rig.save_environment(self._environment())
         self._save(complete=True)
         self.rig.up_pid_file().unlink()
@@ -214,15 +215,29 @@ class _Start:
 
     def _await_default_service_account(self):
         """Pods are refused until the controller manager has made it."""
+        def exists(client):
+            try:
+                return client.get("/api/v1/namespaces/default/serviceaccounts/default")
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+                return None
+        self._await_answer(exists, "the default ServiceAccount does not appear")
+
+    def _await_untainted_nodes(self):
+        """With the node lifecycle controller a new node is tainted until that controller has looked at it."""
+        if self.options.node_lifecycle and components.KWOK in self.command_lines:
+            self._await_answer(
+                lambda client: not any(item["spec"].get("taints") for item in client.get("/api/v1/nodes")["items"]),
+                "nodes stay tainted")
+
+    def _await_answer(self, ask, complaint):
         client = self.client()
         deadline = time.monotonic() + self.options.ready_timeout_s
-        while True:
-            try:
-                client.get("/api/v1/namespaces/default/serviceaccounts/default")
-                break
-            except ApiError as error:
-                if error.status != 404 or time.monotonic() > deadline:
-                    raise RigError(f"no default ServiceAccount: {error}") from error
+        while not ask(client):
+            if time.monotonic() > deadline:
+                raise RigError(f"{complaint} within {self.options.ready_timeout_s:.0f} s; logs of {components.CONTROLLER_MANAGER}:\n"
+                               + readiness.log_tail(self.rig.log(components.CONTROLLER_MANAGER)))
             time.sleep(0.05)
         client.close()
 

@@ -47,7 +47,7 @@ def _build_locked(names):
             leftover.unlink()
         go = go_tool.find()
         _check_disk(go, folder, len(missing))
-        print(f"building {len(missing)} programs into {folder}")
+        print(f"building {', '.join(missing)} into {folder}")
         for number, name in enumerate(missing, 1):
             _build(go, folder, programs.PROGRAMS[name], f"[{number}/{len(missing)}]")
 
