@@ -29,7 +29,9 @@ if(ASTERISM_LLD)
 endif()
 
 set(ASTERISM_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
-    -Wconversion -Wextra-semi -Werror)
+    -Wconversion -Wextra-semi -Werror
+    # A designated initializer names what differs; the rest has its default.
+    -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   list(APPEND ASTERISM_WARNINGS -Wthread-safety)
 endif()
@@ -38,6 +40,16 @@ if(ASTERISM_SANITIZE)
   string(REPLACE ";" "," _sanitizers "${ASTERISM_SANITIZE}")
   add_compile_options(-fsanitize=${_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${_sanitizers})
+endif()
+if(ASTERISM_SANITIZE MATCHES "thread")
+  # The distribution's Abseil is not instrumented; see the file.
+  set(_tsan_abseil ${CMAKE_CURRENT_LIST_DIR}/tsan_abseil.cc)
+  file(STRINGS ${_tsan_abseil} _wrapped REGEX "WRAP\\(_Z")
+  foreach(_line ${_wrapped})
+    string(REGEX REPLACE ".*WRAP\\((_Z[A-Za-z0-9_]+)\\).*" "\\1" _symbol "${_line}")
+    add_link_options(-Wl,--wrap=${_symbol})
+  endforeach()
+  add_library(asterism_tsan_abseil OBJECT ${_tsan_abseil})
 endif()
 if(ASTERISM_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
@@ -63,7 +75,7 @@ function(asterism_program)
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_include_directories(${ARG_NAME} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${ARG_NAME} PRIVATE ${ASTERISM_WARNINGS})
-  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} $<TARGET_NAME_IF_EXISTS:asterism_tsan_abseil>)
 endfunction()
 
 # One GoogleTest binary per folder; ctest runs it as one test (NAME).
