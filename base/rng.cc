@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 
 namespace asterism::base {
 
@@ -33,12 +34,8 @@ std::string Rng::Name(size_t length) {
 }
 
 Rng Rng::Fork(std::string_view name) const {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, 64 bits
-  for (const char letter : name) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-  }
   // The finaliser of splitmix64: without it Fork("a").Fork("a") would be the first stream again.
-  uint64_t mixed = seed_ ^ hash;
+  uint64_t mixed = seed_ ^ Fnv1a(name);
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
   return Rng(mixed ^ (mixed >> 31));
