@@ -1,0 +1,183 @@
+#include "operator/admission.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "base/strings.h"
+#include "fmt/format.h"
+#include "kube/decoder.h"
+#include "nlohmann/json.hpp"
+#include "operator/conditions.h"
+#include "operator/template_fit.h"
+
+namespace asterism::operators {
+namespace {
+
+class Admitter {
+ public:
+  Admitter(const TrainingJob& job, const TrainingJobStatus& status,
+           const AdmissionEnvironment& environment)
+      : job_(job), status_(status), environment_(environment) {}
+
+  Admission Run() {
+    // Each step may refuse; the shape is known as early as possible, for the status.
+    CheckQueue() && FindShape() && CheckPriority() && CheckResource() && ReadRules() && BuildPods();
+    return std::move(out_);
+  }
+
+ private:
+  bool Refuse(std::string_view reason, std::string message) {
+    out_.refusal = Refusal{std::string(reason), std::move(message)};
+    return false;
+  }
+
+  // A placed job keeps its place whatever becomes of its queue and of the nodes' sizes.
+  bool Placed() const { return !status_.placement.runs.empty() && status_.effective.pods > 0; }
+
+  bool CheckQueue() {
+    queue_ = environment_.queues.Find(job_.spec.queue);
+    if (Placed()) {
+      return true;
+    }
+    if (queue_ == nullptr) {
+      return Refuse(wait_reason::kNotAllowed,
+                    fmt::format("spec.queue: there is no Queue \"{}\": create it, or name one of "
+                                "`kubectl get aq`",
+                                job_.spec.queue));
+    }
+    const auto space = environment_.namespaces.Find(job_.meta.namespace_name);
+    static const kube::StringPairs& no_labels = *new kube::StringPairs();
+    const absl::Status allowed =
+        MayUse(*queue_, job_, space == nullptr ? no_labels : space->meta.labels);
+    if (!allowed.ok()) {
+      return Refuse(wait_reason::kNotAllowed, std::string(allowed.message()));
+    }
+    return true;
+  }
+
+  bool FindShape() {
+    TrainingJobSpec spec = job_.spec;
+    int64_t gpus_of_node = environment_.feed.GpusOfNode(spec.resource_name);
+    if (Placed()) {
+      gpus_of_node = std::max(gpus_of_node, status_.effective.gpus_per_pod);
+      spec.gpus = status_.effective.pods * status_.effective.gpus_per_pod;
+      spec.gpus_per_pod = status_.effective.gpus_per_pod;
+      spec.processes_per_pod = status_.effective.processes_per_pod;
+    }
+    absl::StatusOr<GangShape> shape = ShapeOf(
+        spec, gpus_of_node, queue_ == nullptr ? JobClass::kFinetuning : queue_->spec.default_class);
+    if (!shape.ok()) {
+      return Refuse(wait_reason::kInvalidSpec, std::string(shape.status().message()));
+    }
+    out_.shape = *shape;
+    return true;
+  }
+
+  bool CheckPriority() {
+    if (job_.spec.priority_class_name.empty()) {
+      environment_.priority_classes.ForEach([&](const auto& priority_class) {
+        out_.priority = priority_class->global_default ? priority_class->value : out_.priority;
+      });
+      return true;
+    }
+    const auto found = environment_.priority_classes.Find(job_.spec.priority_class_name);
+    if (found == nullptr) {
+      return Refuse(
+          wait_reason::kInvalidSpec,
+          fmt::format("spec.priorityClassName: there is no PriorityClass \"{}\": create it, "
+                      "or leave the field out",
+                      job_.spec.priority_class_name));
+    }
+    out_.priority = found->value;
+    return true;
+  }
+
+  bool CheckResource() {
+    const auto& names = environment_.resource_names;
+    if (std::find(names.begin(), names.end(), job_.spec.resource_name) == names.end()) {
+      return Refuse(wait_reason::kInvalidSpec,
+                    fmt::format("spec.resourceName: \"{}\" is not a GPU resource of this "
+                                "installation ({}): add it to resourceNames of the configuration",
+                                job_.spec.resource_name, absl::StrJoin(names, ", ")));
+    }
+    out_.request.gpu_slot = *environment_.feed.resources().Find(job_.spec.resource_name);
+    return true;
+  }
+
+  bool ReadRules() {
+    const std::vector<std::string>& levels = environment_.level_names;
+    for (size_t i = 0; i < job_.spec.levels.size(); ++i) {
+      const JobLevelRule& rule = job_.spec.levels[i];
+      const auto level = std::find(levels.begin(), levels.end(), rule.level);
+      if (level == levels.end()) {
+        return Refuse(wait_reason::kInvalidSpec,
+                      fmt::format("spec.placement.levels[{}].level: \"{}\" is not a level of this "
+                                  "cluster ({})",
+                                  i, rule.level, absl::StrJoin(levels, ", ")));
+      }
+      const int64_t block_gpus = rule.block_gpus > 0 ? rule.block_gpus : job_.spec.gpus;
+      if (block_gpus % out_.shape.gpus_per_pod != 0) {
+        return Refuse(wait_reason::kInvalidSpec,
+                      fmt::format("spec.placement.levels[{}].blockGpus: {} is not a multiple of "
+                                  "gpusPerPod ({})",
+                                  i, block_gpus, out_.shape.gpus_per_pod));
+      }
+      out_.request.rules.push_back({.level = static_cast<size_t>(level - levels.begin()),
+                                    .block_pods = block_gpus / out_.shape.gpus_per_pod,
+                                    .required = rule.required});
+    }
+    return true;
+  }
+
+  bool BuildPods() {
+    absl::StatusOr<PodBuilder> builder = PodBuilder::Make(job_, out_.shape, environment_.pods);
+    if (!builder.ok()) {
+      return Refuse(wait_reason::kInvalidTemplate, std::string(builder.status().message()));
+    }
+    out_.builder = *std::move(builder);
+    const std::string body = out_.builder->PodBody({.first_rank = 0, .node = "", .epoch = 0});
+    const absl::StatusOr<kube::Pod> pod = kube::DecodePod({kube::Encoding::kJson, body});
+    if (!pod.ok()) {
+      return Refuse(wait_reason::kInvalidTemplate,
+                    fmt::format("spec.template: {}", base::ToStd(pod.status().message())));
+    }
+    FillRequest(*pod, nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false));
+    out_.command_warning = CommandWarning(job_);
+    return true;
+  }
+
+  void FillRequest(const kube::Pod& pod, const nlohmann::json& body) {
+    scheduler::PlacementRequest& request = out_.request;
+    request.gang_uid = job_.meta.uid;
+    request.pods = out_.shape.pods;
+    for (const kube::ResourceAmount& amount : pod.requests) {
+      if (const auto slot = environment_.feed.resources().SlotOf(amount.name)) {
+        request.request[*slot] = std::max<int64_t>(0, amount.amount);
+      }
+    }
+    request.request[scheduler::kPodsSlot] = 1;
+    request.products = job_.spec.gpu_products;
+    request.policy = job_.spec.placement_policy == "Pack"     ? scheduler::PlacementPolicy::kPack
+                     : job_.spec.placement_policy == "Spread" ? scheduler::PlacementPolicy::kSpread
+                                                              : scheduler::PlacementPolicy::kAuto;
+    if (const auto spec = body.find("spec"); spec != body.end()) {
+      request.node_classes = environment_.feed.node_classes().Allowed(ReadTemplateFit(*spec));
+    }
+  }
+
+  const TrainingJob& job_;
+  const TrainingJobStatus& status_;
+  const AdmissionEnvironment& environment_;
+  kube::Shared<Queue> queue_;
+  Admission out_;
+};
+
+}  // namespace
+
+Admission Admit(const TrainingJob& job, const TrainingJobStatus& status,
+                const AdmissionEnvironment& environment) {
+  return Admitter(job, status, environment).Run();
+}
+
+}  // namespace asterism::operators

@@ -1,0 +1,55 @@
+// File: operator/admission.h
+//
+// Whether a TrainingJob may wait for GPUs, and what it will ask the placement engine for: the
+// checks that the CRD's own rules cannot make, because they need the queues, the levels and the
+// nodes.
+//
+//   Admission admission = Admit(job, environment);
+//   if (admission.refusal) ...            // a condition names field and remedy
+//   Place(admission.request, ledger);
+//
+// Thread-safety: pure. Cost: about 0.2 ms (one pod body is built and read back).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kube/informer.h"
+#include "kube/namespace.h"
+#include "kube/priority_class.h"
+#include "operator/cluster_feed.h"
+#include "operator/job_reconciler.h"
+#include "operator/pod_builder.h"
+#include "operator/queue.h"
+#include "operator/training_job.h"
+#include "scheduler/placement.h"
+
+namespace asterism::operators {
+
+struct AdmissionEnvironment {
+  const kube::Store<Queue>& queues;
+  const kube::Store<kube::Namespace>& namespaces;
+  const kube::Store<kube::PriorityClass>& priority_classes;
+  ClusterFeed& feed;  // gives resource names their slots
+  std::vector<std::string> level_names;
+  std::vector<std::string> resource_names;
+  PodSettings pods;
+};
+
+struct Admission {
+  std::optional<Refusal> refusal;
+  GangShape shape;
+  std::optional<PodBuilder> builder;  // set unless refused
+  scheduler::PlacementRequest request;
+  int32_t priority = 0;
+  std::string command_warning;
+};
+
+// A job that has a home keeps the shape it was placed with (status.effective), whatever the
+// defaults would give now.
+Admission Admit(const TrainingJob& job, const TrainingJobStatus& status,
+                const AdmissionEnvironment& environment);
+
+}  // namespace asterism::operators

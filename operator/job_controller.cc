@@ -1,0 +1,408 @@
+// Watches, rebuild, and the visit of one job. What a visit does to placements is in
+// job_placements.cc, what it does through the API server in job_writes.cc.
+#include "operator/job_controller.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "operator/conditions.h"
+
+namespace asterism::operators {
+namespace {
+
+// A pod that the API server took and the watch never showed was deleted in between.
+constexpr absl::Duration kCreateForgotten = absl::Seconds(60);
+
+}  // namespace
+
+bool SameButCounters(const TrainingJobStatus& left, const TrainingJobStatus& right) {
+  TrainingJobStatus a = left;
+  TrainingJobStatus b = right;
+  for (TrainingJobStatus* status : {&a, &b}) {
+    status->pods = {};
+    status->timings = {};
+    if (!status->waiting.reason.empty()) {
+      // Why it waits in detail changes with every pass; the reason is what others act on.
+      status->waiting = {.reason = status->waiting.reason};
+      for (kube::Condition& condition : status->conditions) {
+        if (condition.type == kPlaced) {
+          condition.message.clear();
+        }
+      }
+    }
+  }
+  return a == b;
+}
+
+JobController::JobController(base::Clock& clock, base::Executor& executor, kube::Client& client,
+                             ClusterFeed& feed, const AdmissionEnvironment& environment,
+                             JobMetrics& metrics, Recorder record, MayWrite may_write,
+                             Options options)
+    : clock_(clock),
+      executor_(executor),
+      client_(client),
+      feed_(feed),
+      environment_(environment),
+      metrics_(metrics),
+      record_(std::move(record)),
+      may_write_(std::move(may_write)),
+      options_(std::move(options)),
+      dispatcher_(clock, feed),
+      visit_timer_(executor),
+      pass_timer_(executor) {}
+
+JobController::~JobController() {
+  // A standby's ledger holds what it sees, not what a leader decided.
+  for (const auto& [uid, state] : jobs_) {
+    feed_.ledger().RemoveGang(uid);
+  }
+}
+
+void JobController::Start(const kube::Store<TrainingJob>& jobs,
+                          const kube::Store<kube::Pod>& pods) {
+  jobs.ForEach([&](const kube::Shared<TrainingJob>& job) { AdoptJob(job); });
+  pods.ForEach([&](const kube::Shared<kube::Pod>& pod) { AdoptPod(pod); });
+  for (const auto& [uid, state] : jobs_) {
+    RestorePlacement(*state);
+    MarkDirty(uid);
+  }
+  feed_.Publish();
+  base::LogInfo("jobs_rebuilt", {{"jobs", static_cast<uint64_t>(jobs_.size())}});
+}
+
+void JobController::AdoptJob(kube::Shared<TrainingJob> job) {
+  const std::string uid = job->meta.uid;
+  std::unique_ptr<JobState>& state = jobs_[uid];
+  if (state == nullptr) {
+    state = std::make_unique<JobState>(std::move(job), executor_);
+    state->queued_since = clock_.SteadyNow();
+  } else {
+    state->object = std::move(job);
+  }
+}
+
+void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod) {
+  JobPod job_pod{.pod = pod, .first_seen = clock_.SteadyNow()};
+  if (!ReadGangPodMark(*pod, job_pod.mark)) {
+    return;
+  }
+  const auto found = jobs_.find(job_pod.mark.job_uid);
+  if (found == jobs_.end()) {
+    return;  // the job is gone; the garbage collector takes its pods
+  }
+  JobState& state = *found->second;
+  if (const auto known = state.pods.find(pod->meta.name);
+      known != state.pods.end() && known->second.pod->meta.uid == pod->meta.uid) {
+    job_pod.first_seen = known->second.first_seen;
+    job_pod.unschedulable_since = known->second.unschedulable_since;
+  }
+  const kube::Condition* scheduled = kube::FindCondition(pod->conditions, "PodScheduled");
+  if (scheduled == nullptr || scheduled->status != "False" ||
+      scheduled->reason != "Unschedulable") {
+    job_pod.unschedulable_since.reset();
+  } else if (!job_pod.unschedulable_since) {
+    job_pod.unschedulable_since = clock_.SteadyNow();
+  }
+  state.creating.erase(pod->meta.name);
+  state.pods[pod->meta.name] = std::move(job_pod);
+}
+
+// status.placement rules for blocks without a pod, the pin of the pod where both exist.
+void JobController::RestorePlacement(JobState& state) {
+  if (Finished(state.status) || state.status.placement.runs.empty()) {
+    return;
+  }
+  state.blocks = BlocksOf(state.status.placement);
+  RefreshAdmission(state);
+  const GangShape& shape = state.admission.shape;
+  bool consistent = static_cast<int64_t>(state.blocks.size()) == shape.pods;
+  for (size_t i = 0; consistent && i < state.blocks.size(); ++i) {
+    consistent = state.blocks[i].first_rank == static_cast<int64_t>(i) * shape.processes_per_pod;
+  }
+  if (!consistent) {
+    base::LogError("placement_unreadable", {{"job", state.meta().Key()}});
+    state.blocks.clear();
+    state.status.placement.runs.clear();
+    return;
+  }
+  for (scheduler::RankBlock& block : state.blocks) {
+    const auto pod = state.pods.find(PodName(state.meta(), block.first_rank, block.epoch));
+    if (pod != state.pods.end() && !pod->second.pod->pinned_node_name.empty()) {
+      block.node = pod->second.pod->pinned_node_name;
+    }
+  }
+  state.placed_at = clock_.SteadyNow();
+  BookGang(state);
+}
+
+void JobController::OnJob(const kube::Change<TrainingJob>& change) {
+  if (change.before != nullptr &&
+      (change.after == nullptr || change.after->meta.uid != change.before->meta.uid)) {
+    if (const auto found = jobs_.find(change.before->meta.uid); found != jobs_.end()) {
+      found->second->gone = true;
+      MarkDirty(change.before->meta.uid);
+    }
+  }
+  if (change.after != nullptr) {
+    AdoptJob(change.after);
+    MarkDirty(change.after->meta.uid);
+  }
+}
+
+void JobController::OnPod(const kube::Change<kube::Pod>& change) {
+  const kube::Shared<kube::Pod>& pod = change.after != nullptr ? change.after : change.before;
+  const std::string uid(pod->meta.Label(kJobUidLabel));
+  if (change.after == nullptr ||
+      (change.before != nullptr && change.before->meta.uid != change.after->meta.uid)) {
+    // Room came free, whoever held it.
+    RequestPass();
+    if (const auto found = jobs_.find(uid); found != jobs_.end()) {
+      found->second->pods.erase(change.before->meta.name);
+      found->second->deleting.erase(change.before->meta.uid);
+    }
+  } else if (change.before != nullptr && change.after->Terminal() && !change.before->Terminal()) {
+    RequestPass();
+  }
+  if (uid.empty()) {
+    return;
+  }
+  if (change.after != nullptr) {
+    AdoptPod(change.after);
+  }
+  MarkDirty(uid);
+}
+
+void JobController::OnNode(const kube::Change<kube::Node>& change) {
+  const kube::Node* before = change.before.get();
+  const kube::Node* after = change.after.get();
+  const bool both = before != nullptr && after != nullptr;
+  // A heartbeat changes nothing that places or moves a pod.
+  const bool same_room = both && before->allocatable == after->allocatable &&
+                         before->unschedulable == after->unschedulable &&
+                         before->Ready() == after->Ready();
+  const bool same_class =
+      both && before->meta.labels == after->meta.labels && before->taints == after->taints;
+  if (same_room && same_class) {
+    return;
+  }
+  if (!same_class) {
+    ++environment_version_;
+  }
+  MarkAllDirty();
+  RequestPass();
+}
+
+void JobController::OnEnvironmentChange() {
+  ++environment_version_;
+  MarkAllDirty();
+  RequestPass();
+}
+
+void JobController::MarkAllDirty() {
+  for (const auto& [uid, state] : jobs_) {
+    if (!Finished(state->status)) {
+      MarkDirty(uid);
+    }
+  }
+}
+
+void JobController::Remind(JobState& state, absl::Duration delay) {
+  const base::SteadyTime due = clock_.SteadyNow() + delay;
+  if (state.timer.pending() && state.timer_due <= due) {
+    return;
+  }
+  state.timer_due = due;
+  state.timer.Start(delay, [this, uid = state.meta().uid] { MarkDirty(uid); });
+}
+
+void JobController::MarkDirty(const std::string& uid) {
+  dirty_.insert(uid);
+  if (!visit_timer_.pending()) {
+    visit_timer_.Start(options_.settle, [this] { VisitDirty(); });
+  }
+}
+
+void JobController::VisitDirty() {
+  const std::set<std::string> batch = std::exchange(dirty_, {});
+  for (const std::string& uid : batch) {
+    if (const auto found = jobs_.find(uid); found != jobs_.end()) {
+      Visit(*found->second);
+      ForgetIfDone(uid);
+    }
+  }
+}
+
+void JobController::ForgetIfDone(const std::string& uid) {
+  const auto found = jobs_.find(uid);
+  if (found != jobs_.end() && found->second->gone && found->second->pods.empty()) {
+    jobs_.erase(found);
+  }
+}
+
+// The object is gone from the API server: its pods go too, without waiting for the garbage
+// collector, which takes them one by one at its own slow rate.
+void JobController::VisitGone(JobState& state) {
+  dispatcher_.Remove(state.meta().uid);
+  Release(state);
+  CountState(state, "");
+  for (const auto& [name, job_pod] : state.pods) {
+    const bool node_lost =
+        !job_pod.pod->node_name.empty() && !feed_.HasNode(job_pod.pod->node_name);
+    const auto asked = state.deleting.find(job_pod.pod->meta.uid);
+    if (asked == state.deleting.end() || (node_lost && !asked->second)) {
+      RemovePod(state, {name, job_pod.pod->meta.uid, node_lost});
+    }
+  }
+}
+
+void JobController::Visit(JobState& state) {
+  if (state.gone) {
+    VisitGone(state);
+    return;
+  }
+  RefreshAdmission(state);
+  if (state.blocks.empty() && state.admission.builder && !Finished(state.status) &&
+      state.dry_run_generation != state.meta().generation) {
+    StartDryRun(state);
+  }
+  std::erase_if(state.creating, [&](const auto& sent) {
+    return clock_.SteadyNow() - sent.second > kCreateForgotten;
+  });
+  JobDecision decision = DecideJob(Observe(state));
+  CarryOut(state, decision);
+  CountState(state, state.status.state);
+}
+
+void JobController::CountState(JobState& state, const std::string& now) {
+  if (state.state_in_metrics == now) {
+    return;
+  }
+  if (!state.state_in_metrics.empty()) {
+    base::Gauge& gauge = metrics_.jobs.With({state.state_in_metrics});
+    gauge.Set(gauge.value() - 1);
+  }
+  if (!now.empty()) {
+    base::Gauge& gauge = metrics_.jobs.With({now});
+    gauge.Set(gauge.value() + 1);
+  }
+  state.state_in_metrics = now;
+}
+
+JobObservation JobController::Observe(JobState& state) const {
+  JobObservation seen;
+  seen.job = state.object.get();
+  seen.status = &state.status;
+  seen.shape = state.admission.shape;
+  seen.refusal = state.admission.refusal;
+  if (!seen.refusal && state.dry_run == DryRun::kRefused) {
+    seen.refusal = Refusal{std::string(wait_reason::kInvalidTemplate), state.dry_run_error};
+  }
+  seen.admission_pending = state.dry_run != DryRun::kPassed;
+  seen.command_warning = state.admission.command_warning;
+  seen.blocks = &state.blocks;
+  seen.pods = &state.pods;
+  seen.creating = &state.creating;
+  seen.deleting = &state.deleting;
+  seen.node_exists = [this](std::string_view node) { return feed_.HasNode(node); };
+  seen.node_ready = [this](std::string_view node) { return feed_.NodeReady(node); };
+  seen.now = clock_.Now();
+  seen.steady_now = clock_.SteadyNow();
+  seen.start_after = state.start_after;
+  seen.bind_deadline = options_.bind_deadline;
+  return seen;
+}
+
+void JobController::RefreshAdmission(JobState& state) {
+  const bool same_spec = state.admission_generation == state.meta().generation;
+  if (same_spec && state.admission_version == environment_version_) {
+    return;
+  }
+  // A placed job keeps the pods it was promised; only a waiting one follows its environment.
+  if (same_spec && !state.blocks.empty() && state.admission.builder) {
+    return;
+  }
+  state.admission = Admit(*state.object, state.status, environment_);
+  state.admission_version = environment_version_;
+  state.admission_generation = state.meta().generation;
+}
+
+// What others can see (room given back, pods created or deleted) happens only once the status that
+// explains it is on record: whoever takes over then reads the same story.
+void JobController::CarryOut(JobState& state, JobDecision& decision) {
+  for (const EventNote& note : decision.events) {
+    record_(*state.object, note);
+  }
+  ObserveStages(state, decision.status);
+  state.status = std::move(decision.status);
+  if (decision.restart) {
+    CarryOutRestart(state, *decision.restart);
+  } else if (!decision.moves.empty()) {
+    CarryOutMoves(state, decision.moves);
+  }
+  if (decision.want_place && state.blocks.empty()) {
+    if (!dispatcher_.Contains(state.meta().uid)) {
+      state.queued_since = clock_.SteadyNow();
+      RequestPass();
+    }
+    EnqueueGang(state);
+  } else {
+    dispatcher_.Remove(state.meta().uid);
+  }
+  WriteStatus(state);
+  if (SameButCounters(state.status, state.writer.acknowledged)) {
+    if (decision.release) {
+      Release(state);
+    }
+    CarryOutOnPods(state, decision);
+  }
+  if (decision.look_again < absl::InfiniteDuration()) {
+    Remind(state, decision.look_again);
+  }
+}
+
+void JobController::CarryOutOnPods(JobState& state, const JobDecision& decision) {
+  if (!may_write_()) {
+    return;
+  }
+  for (const PodRemoval& removal : decision.remove) {
+    RemovePod(state, removal);
+  }
+  for (const std::string& name : decision.supersede) {
+    Supersede(state, name);
+  }
+  if (decision.delete_job) {
+    DeleteJob(state);
+  }
+  if (decision.want_service) {
+    CreateCompanions(state);
+  }
+  size_t created = 0;
+  for (const size_t block : decision.create) {
+    if (created == options_.creates_per_visit) {
+      MarkDirty(state.meta().uid);
+      return;
+    }
+    if (block < state.blocks.size()) {
+      CreatePod(state, block);
+      ++created;
+    }
+  }
+}
+
+// How long each stage took, by the monotonic clock.
+void JobController::ObserveStages(JobState& state, TrainingJobStatus& next) {
+  const base::SteadyTime now = clock_.SteadyNow();
+  if (next.Is(kBound) && !state.status.Is(kBound)) {
+    state.bound_at = now;
+    metrics_.commit_seconds.With({}).Observe(now - state.placed_at);
+    next.timings.commit_ms = absl::ToInt64Milliseconds(now - state.placed_at);
+  }
+  if (next.Is(kRunning) && !state.status.Is(kRunning) && next.Is(kBound)) {
+    metrics_.start_seconds.With({}).Observe(now - state.bound_at);
+    next.timings.start_ms = absl::ToInt64Milliseconds(now - state.bound_at);
+  }
+}
+
+}  // namespace asterism::operators

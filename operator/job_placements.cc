@@ -1,0 +1,310 @@
+// What a job's visit does to its homes: the pass over the gang queue, restart, move, withdrawal.
+#include <algorithm>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "fmt/format.h"
+#include "operator/conditions.h"
+#include "operator/job_controller.h"
+
+namespace asterism::operators {
+namespace {
+
+constexpr absl::Duration kPassSettle = absl::Milliseconds(5);
+constexpr absl::Duration kWithdrawBackOff = absl::Seconds(5);
+constexpr absl::Duration kWithdrawBackOffMax = absl::Seconds(300);
+
+std::string_view ReasonOf(scheduler::WaitReason reason) {
+  switch (reason) {
+    case scheduler::WaitReason::kNoCapacity:
+      return wait_reason::kNoCapacity;
+    case scheduler::WaitReason::kFragmented:
+      return wait_reason::kFragmented;
+    case scheduler::WaitReason::kLevelUnavailable:
+      return wait_reason::kLevelUnavailable;
+    case scheduler::WaitReason::kProductUnavailable:
+      return wait_reason::kProductUnavailable;
+  }
+  return wait_reason::kNoCapacity;
+}
+
+// Why the engine gave no place; empty reason for a Placed.
+struct NoPlace {
+  std::string reason;
+  std::string message;
+  std::string nearest_change;
+};
+
+NoPlace NoPlaceOf(const scheduler::PlacementOutcome& outcome) {
+  if (const auto* later = std::get_if<scheduler::NotNow>(&outcome)) {
+    return {std::string(ReasonOf(later->reason)), later->message, later->nearest_change};
+  }
+  if (const auto* never = std::get_if<scheduler::Never>(&outcome)) {
+    return {std::string(wait_reason::kNeverFits), never->message, ""};
+  }
+  return {};
+}
+
+std::string DigestOf(const std::vector<scheduler::RankBlock>& blocks) {
+  uint64_t hash = base::kFnv1aSeed;
+  for (const scheduler::RankBlock& block : blocks) {
+    hash = base::Fnv1a(fmt::format("{} {} {}\n", block.first_rank, block.node, block.epoch), hash);
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace
+
+void JobController::RequestPass() {
+  if (!pass_timer_.pending()) {
+    pass_timer_.Start(kPassSettle, [this] { RunPass(); });
+  }
+}
+
+void JobController::RunPass() {
+  metrics_.queue_jobs.With({}).Set(static_cast<double>(dispatcher_.size()));
+  if (dispatcher_.size() == 0) {
+    feed_.Publish();
+    return;
+  }
+  feed_.Refresh();
+  dispatcher_.Pass([this](const DispatchResult& result) { OnDispatched(result); });
+  feed_.Publish();
+}
+
+void JobController::OnDispatched(const DispatchResult& result) {
+  const std::string uid(result.uid);
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) {
+    dispatcher_.Remove(uid);
+    return;
+  }
+  JobState& state = *found->second;
+  if (!result.refusal) {
+    metrics_.decide_seconds.With({}).Observe(result.decide);
+  }
+  if (const auto* placed = std::get_if<scheduler::Placed>(&result.outcome);
+      placed != nullptr && !result.refusal) {
+    metrics_.decisions.With({"placed"}).Add();
+    dispatcher_.Remove(uid);
+    state.status.timings = {.queued_ms =
+                                absl::ToInt64Milliseconds(clock_.SteadyNow() - state.queued_since)};
+    ApplyPlacement(state, *placed, std::vector<bool>(placed->nodes.size(), true), result.decide);
+    MarkDirty(uid);
+    return;
+  }
+  const NoPlace no_place = result.refusal
+                               ? NoPlace{result.refusal->reason, result.refusal->message, ""}
+                               : NoPlaceOf(result.outcome);
+  metrics_.decisions.With({no_place.reason}).Add();
+  WaitingStatus& waiting = state.status.waiting;
+  if (waiting.reason != no_place.reason) {
+    record_(*state.object, {.warning = no_place.reason == wait_reason::kNeverFits,
+                            .reason = "Waiting",
+                            .message = fmt::format("{}: {}", no_place.reason, no_place.message)});
+  }
+  waiting = {.reason = no_place.reason,
+             .message = no_place.message,
+             .queue_position = static_cast<int64_t>(result.position),
+             .nearest_change = no_place.nearest_change};
+  SetCondition(state.status.conditions,
+               {.type = kPlaced,
+                .status = "False",
+                .reason = no_place.reason,
+                .message = no_place.message,
+                .observed_generation = state.meta().generation},
+               clock_.Now());
+  WriteStatus(state);
+}
+
+// `moved[i]`: block i gets its home (and its epoch) by this placement.
+void JobController::ApplyPlacement(JobState& state, const scheduler::Placed& placed,
+                                   const std::vector<bool>& moved, absl::Duration decide) {
+  TrainingJobStatus& status = state.status;
+  const topology::Cluster& cluster = feed_.ledger().cluster();
+  ++status.placement.epoch;
+  state.blocks.resize(placed.nodes.size());
+  for (size_t i = 0; i < placed.nodes.size(); ++i) {
+    if (moved[i]) {
+      state.blocks[i] = {
+          .first_rank = static_cast<int64_t>(i) * state.admission.shape.processes_per_pod,
+          .node = cluster.node_name(placed.nodes[i]),
+          .epoch = status.placement.epoch};
+    }
+  }
+  const auto domain_of = [&](std::string_view node) -> std::string {
+    const topology::NodeId id = cluster.FindNode(node);
+    const size_t level = cluster.level_count() > 1 ? 1 : 0;
+    return id.valid() ? cluster.domain_name(level, cluster.DomainOf(level, id)) : "";
+  };
+  status.placement.runs = RunsOf(state.blocks, state.admission.shape.processes_per_pod, domain_of);
+  status.placement.digest = DigestOf(state.blocks);
+  status.placement.levels.clear();
+  std::string spread;
+  for (const scheduler::LevelUse& use : placed.levels) {
+    status.placement.levels.push_back(
+        {cluster.level_name(use.level), use.domains, use.ring_cuts, use.ring_cuts_minimum});
+    spread += fmt::format("{}{} {}", spread.empty() ? "" : ", ", use.domains,
+                          cluster.level_name(use.level));
+  }
+  const auto pods = static_cast<int64_t>(state.blocks.size());
+  status.waiting = {};
+  status.placed = fmt::format("{}/{}", pods, pods);
+  status.gpus = pods * state.admission.shape.gpus_per_pod;
+  status.selector = fmt::format("{}={}", kJobUidLabel, state.meta().uid);
+  status.effective.gpu_product = placed.product;
+  status.timings.decide_us = absl::ToInt64Microseconds(decide);
+  SetCondition(status.conditions,
+               {.type = kPlaced,
+                .status = "True",
+                .reason = "Placed",
+                .message = fmt::format("domains: {}", spread),
+                .observed_generation = state.meta().generation},
+               clock_.Now());
+  status.state = StateOf(status, /*placed=*/true);
+  state.placed_at = clock_.SteadyNow();
+  BookGang(state);
+  // The extender must know the home before the first pod asks for it.
+  feed_.Publish();
+  record_(*state.object, {.reason = "Placed",
+                          .message = fmt::format("{} pods, epoch {}, domains: {}", pods,
+                                                 status.placement.epoch, spread)});
+  base::LogInfo("gang_placed", {{"gang", state.meta().Key()},
+                                {"epoch", status.placement.epoch},
+                                {"pods", pods},
+                                {"decide_us", absl::ToInt64Microseconds(decide)}});
+  WriteStatus(state);
+}
+
+void JobController::BookGang(JobState& state) {
+  const Admission& admission = state.admission;
+  feed_.ledger().PutGang({.uid = state.meta().uid,
+                          .name = state.meta().Key(),
+                          .queue = state.object->spec.queue,
+                          .product = state.status.effective.gpu_product,
+                          .epoch = state.status.placement.epoch,
+                          .ranks_per_block = admission.shape.processes_per_pod,
+                          .gpus_per_block = admission.shape.gpus_per_pod,
+                          .gpu_slot = admission.request.gpu_slot,
+                          .request = admission.request.request,
+                          .blocks = state.blocks});
+}
+
+void JobController::EnqueueGang(JobState& state) {
+  scheduler::PlacementRequest request = state.admission.request;
+  request.excluded = state.excluded;
+  dispatcher_.Enqueue(
+      {.queued = {.uid = state.meta().uid,
+                  .name = state.meta().Key(),
+                  .queue = state.object->spec.queue,
+                  .priority = state.admission.priority,
+                  .created = state.meta().creation_time,
+                  .gpus = state.admission.shape.pods * state.admission.shape.gpus_per_pod},
+       .request = std::move(request)});
+}
+
+// The gang keeps what it holds while a new placement is looked for, so nobody takes its room in
+// between; only when it does not fit any more it goes back to the queue.
+void JobController::CarryOutRestart(JobState& state, const Restart& restart) {
+  metrics_.restarts.With({restart.cause.reason}).Add();
+  base::LogWarning("gang_restarts", {{"gang", state.meta().Key()},
+                                     {"reason", restart.cause.reason},
+                                     {"message", restart.decision.message}});
+  state.start_after = clock_.SteadyNow() + restart.decision.backoff;
+  scheduler::PlacementRequest request = state.admission.request;
+  request.excluded = state.excluded;
+  if (restart.cause.reason == "NodeFailure") {
+    request.excluded.push_back(restart.cause.node);
+  }
+  feed_.Refresh();
+  const base::SteadyTime begin = clock_.SteadyNow();
+  const scheduler::PlacementOutcome outcome = scheduler::Place(request, feed_.ledger());
+  if (const auto* placed = std::get_if<scheduler::Placed>(&outcome)) {
+    ApplyPlacement(state, *placed, std::vector<bool>(placed->nodes.size(), true),
+                   clock_.SteadyNow() - begin);
+    return;
+  }
+  const NoPlace no_place = NoPlaceOf(outcome);
+  LosePlacement(state, no_place.reason, no_place.message);
+  MarkDirty(state.meta().uid);
+}
+
+void JobController::CarryOutMoves(JobState& state, const std::vector<BlockMove>& moves) {
+  scheduler::PlacementRequest request = state.admission.request;
+  std::vector<bool> moved(state.blocks.size(), false);
+  for (const BlockMove& move : moves) {
+    moved[move.block] = true;
+    state.excluded.push_back(state.blocks[move.block].node);
+    metrics_.moves.With({}).Add();
+  }
+  request.excluded = state.excluded;
+  request.kept.resize(state.blocks.size());
+  for (size_t i = 0; i < state.blocks.size(); ++i) {
+    request.kept[i] = moved[i] ? "" : state.blocks[i].node;
+  }
+  feed_.Refresh();
+  const base::SteadyTime begin = clock_.SteadyNow();
+  const scheduler::PlacementOutcome outcome = scheduler::Place(request, feed_.ledger());
+  if (const auto* placed = std::get_if<scheduler::Placed>(&outcome)) {
+    base::LogWarning("blocks_moved", {{"gang", state.meta().Key()},
+                                      {"blocks", static_cast<uint64_t>(moves.size())},
+                                      {"reason", moves[0].message}});
+    ApplyPlacement(state, *placed, moved, clock_.SteadyNow() - begin);
+    return;
+  }
+  Withdraw(state, wait_reason::kBindFailed,
+           fmt::format("{} of {} pods could not be bound and found no other node; the first: {}",
+                       moves.size(), state.blocks.size(), moves[0].message));
+}
+
+// All or none: what was created is taken back, the job waits and tries again later.
+void JobController::Withdraw(JobState& state, std::string_view reason, const std::string& message) {
+  metrics_.withdrawn.With({std::string(reason)}).Add();
+  base::LogWarning(
+      "gang_withdrawn",
+      {{"gang", state.meta().Key()}, {"reason", std::string(reason)}, {"message", message}});
+  record_(
+      *state.object,
+      {.warning = true, .reason = "Waiting", .message = fmt::format("{}: {}", reason, message)});
+  const int doublings = std::min(state.withdrawals++, 6);
+  state.start_after =
+      clock_.SteadyNow() + std::min(kWithdrawBackOff * (1 << doublings), kWithdrawBackOffMax);
+  state.excluded.clear();
+  LosePlacement(state, std::string(reason), message);
+  MarkDirty(state.meta().uid);
+}
+
+void JobController::LosePlacement(JobState& state, const std::string& reason,
+                                  const std::string& message) {
+  TrainingJobStatus& status = state.status;
+  status.placement.runs.clear();
+  status.placement.levels.clear();
+  status.placement.digest.clear();
+  status.gpus = 0;
+  status.placed = fmt::format("0/{}", state.admission.shape.pods);
+  status.waiting = {.reason = reason, .message = message};
+  for (const std::string_view type : {kPlaced, kBound, kRunning}) {
+    SetCondition(status.conditions,
+                 {.type = type,
+                  .status = "False",
+                  .reason = reason,
+                  .message = message,
+                  .observed_generation = state.meta().generation},
+                 clock_.Now());
+  }
+  status.state = StateOf(status, /*placed=*/false);
+  WriteStatus(state);
+}
+
+void JobController::Release(JobState& state) {
+  if (state.blocks.empty()) {
+    return;
+  }
+  state.blocks.clear();
+  feed_.ledger().RemoveGang(state.meta().uid);
+  feed_.Publish();
+  RequestPass();
+}
+
+}  // namespace asterism::operators

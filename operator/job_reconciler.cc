@@ -1,0 +1,516 @@
+#include "operator/job_reconciler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "operator/conditions.h"
+
+namespace asterism::operators {
+namespace {
+
+// kube-scheduler's first refusal may come from a cache that has not seen a deletion yet; it tries
+// again within its back-off of 1 s.
+constexpr absl::Duration kUnschedulableSettle = absl::Seconds(3);
+
+// Pods of a job sorted by what they are to its blocks.
+struct PodsByBlock {
+  std::vector<const JobPod*> present;     // one a block, null: no pod
+  std::vector<const JobPod*> superseded;  // older epoch, or no such block
+};
+
+PodsByBlock SortPods(const JobObservation& seen) {
+  PodsByBlock sorted;
+  const auto& blocks = *seen.blocks;
+  sorted.present.resize(blocks.size(), nullptr);
+  for (const auto& [name, job_pod] : *seen.pods) {
+    const auto index = static_cast<size_t>(job_pod.mark.first_rank /
+                                           std::max<int64_t>(1, seen.shape.processes_per_pod));
+    const bool is_present = index < blocks.size() &&
+                            blocks[index].first_rank == job_pod.mark.first_rank &&
+                            blocks[index].epoch == job_pod.mark.epoch;
+    if (is_present) {
+      sorted.present[index] = &job_pod;
+    } else {
+      sorted.superseded.push_back(&job_pod);
+    }
+  }
+  return sorted;
+}
+
+class Decider {
+ public:
+  explicit Decider(const JobObservation& seen) : seen_(seen) { out_.status = *seen.status; }
+
+  JobDecision Run() {
+    InitialConditions();
+    if (seen_.job->meta.deletion_time) {
+      RemoveAllPods(/*keep_ended=*/false);
+      out_.release = true;
+    } else if (Finished(out_.status)) {
+      DecideFinished();
+    } else if (seen_.job->spec.suspend) {
+      DecideSuspended();
+    } else if (seen_.blocks->empty() || out_.status.placement.runs.empty()) {
+      DecideWaiting();
+    } else {
+      DecidePlaced();
+    }
+    out_.status.observed_generation = seen_.job->meta.generation;
+    const bool placed = !seen_.blocks->empty() && !out_.release && !out_.restart;
+    out_.status.state = StateOf(out_.status, placed);
+    return std::move(out_);
+  }
+
+ private:
+  bool Set(std::string_view type, std::string_view status, std::string_view reason,
+           std::string message = "") {
+    return SetCondition(out_.status.conditions,
+                        {.type = type,
+                         .status = status,
+                         .reason = reason,
+                         .message = std::move(message),
+                         .observed_generation = seen_.job->meta.generation},
+                        seen_.now);
+  }
+
+  void Event(std::string reason, std::string message, bool warning = false) {
+    out_.events.push_back({warning, std::move(reason), std::move(message)});
+  }
+
+  void LookAgainIn(absl::Duration delay) {
+    out_.look_again = std::min(out_.look_again, std::max(absl::Milliseconds(10), delay));
+  }
+
+  // Every condition is there from the first visit, so that nobody has to tell absent from unknown.
+  void InitialConditions() {
+    for (const std::string_view type :
+         {kAdmitted, kPlanned, kPlaced, kBound, kRunning, kSucceeded}) {
+      if (kube::FindCondition(out_.status.conditions, type) == nullptr) {
+        Set(type, "Unknown", "Pending");
+      }
+    }
+    if (kube::FindCondition(out_.status.conditions, kFailed) == nullptr) {
+      Set(kFailed, "False", "NotFailed");
+    }
+    if (kube::FindCondition(out_.status.conditions, kSuspended) == nullptr) {
+      Set(kSuspended, "False", "NotSuspended");
+    }
+  }
+
+  void Remove(const JobPod& job_pod) {
+    const kube::Pod& pod = *job_pod.pod;
+    const bool node_lost = !pod.node_name.empty() && !seen_.node_exists(pod.node_name);
+    const auto asked = seen_.deleting->find(pod.meta.uid);
+    if (asked == seen_.deleting->end() || (node_lost && !asked->second)) {
+      out_.remove.push_back({pod.meta.name, pod.meta.uid, node_lost});
+    }
+  }
+
+  void RemoveAllPods(bool keep_ended) {
+    for (const auto& [name, job_pod] : *seen_.pods) {
+      if (!keep_ended || !job_pod.pod->Terminal()) {
+        Remove(job_pod);
+      }
+    }
+  }
+
+  // Superseded pods go; the one that failed first stays, without its live label, for its logs.
+  void RemoveSuperseded(const std::vector<const JobPod*>& superseded) {
+    const std::string kept = out_.status.restarts.last ? out_.status.restarts.last->pod : "";
+    for (const JobPod* job_pod : superseded) {
+      if (job_pod->pod->Terminal() && job_pod->pod->meta.name == kept) {
+        if (!job_pod->pod->meta.Label(kLiveLabel).empty()) {
+          out_.supersede.push_back(job_pod->pod->meta.name);
+        }
+        continue;
+      }
+      Remove(*job_pod);
+    }
+  }
+
+  void ClearPlacement(std::string_view reason, const std::string& message) {
+    out_.release = true;
+    out_.status.placement.runs.clear();
+    out_.status.placement.levels.clear();
+    out_.status.placement.digest.clear();
+    out_.status.gpus = 0;
+    out_.status.placed = fmt::format("0/{}", seen_.shape.pods);
+    out_.status.pods = {.desired = seen_.shape.pods};
+    Set(kPlaced, "False", reason, message);
+    Set(kBound, "False", reason);
+    Set(kRunning, "False", reason);
+  }
+
+  void DecideFinished() {
+    RemoveAllPods(/*keep_ended=*/true);
+    out_.release = true;
+    out_.status.gpus = 0;
+    const auto ttl = seen_.job->spec.ttl_seconds_after_finished;
+    if (ttl && out_.status.completion_time) {
+      const absl::Time end = *out_.status.completion_time + absl::Seconds(*ttl);
+      if (seen_.now >= end) {
+        out_.delete_job = true;
+      } else {
+        LookAgainIn(end - seen_.now);
+      }
+    }
+  }
+
+  void DecideSuspended() {
+    RemoveAllPods(/*keep_ended=*/false);
+    ClearPlacement("Suspended", "");
+    out_.status.waiting = {};
+    if (Set(kSuspended, "True", "Suspended", "spec.suspend is true: set it to false to go on") &&
+        seen_.status->Is(kPlaced)) {
+      Event("Suspended", "pods and GPUs are released");
+    }
+  }
+
+  // Returns false when the job may not go on to the gang queue.
+  bool DecideAdmission() {
+    out_.status.effective = {.job_class = std::string(ToString(seen_.shape.job_class)),
+                             .gpus_per_pod = seen_.shape.gpus_per_pod,
+                             .gpu_product = out_.status.effective.gpu_product,
+                             .processes_per_pod = seen_.shape.processes_per_pod,
+                             .pods = seen_.shape.pods};
+    if (seen_.refusal) {
+      Set(kAdmitted, "False", seen_.refusal->reason, seen_.refusal->message);
+      SetWaiting(*seen_.refusal);
+      return false;
+    }
+    if (seen_.admission_pending) {
+      return false;
+    }
+    if (!out_.status.Is(kAdmitted)) {
+      Event("Admitted",
+            fmt::format("{} pods of {} GPUs", seen_.shape.pods, seen_.shape.gpus_per_pod));
+    }
+    Set(kAdmitted, "True", "Admitted");
+    DecidePlan();
+    if (seen_.command_warning.empty()) {
+      std::erase_if(out_.status.conditions,
+                    [](const auto& condition) { return condition.type == kCommandSuspect; });
+    } else {
+      Set(kCommandSuspect, "True", "NobodyStartsTheOtherRanks", seen_.command_warning);
+    }
+    return true;
+  }
+
+  void DecidePlan() {
+    if (!seen_.job->spec.has_model) {
+      Set(kPlanned, "False", "NoModel",
+          "spec.model is absent: the job runs with its own arguments");
+    } else if (seen_.job->spec.plan_mode == "Off") {
+      Set(kPlanned, "False", "PlanOff", "spec.plan.mode is Off");
+    } else {
+      Set(kPlanned, "False", "PlannerNotInstalled",
+          "this installation has no planner: the job runs with its own arguments");
+    }
+  }
+
+  void SetWaiting(const Refusal& refusal) {
+    if (out_.status.waiting.reason != refusal.reason) {
+      Event("Waiting", fmt::format("{}: {}", refusal.reason, refusal.message), true);
+    }
+    out_.status.waiting.reason = refusal.reason;
+    out_.status.waiting.message = refusal.message;
+    Set(kPlaced, "False", refusal.reason, refusal.message);
+  }
+
+  void DecideWaiting() {
+    if (Set(kSuspended, "False", "NotSuspended") && out_.status.waiting.reason.empty()) {
+      out_.status.waiting.reason = wait_reason::kBehindInQueue;
+      out_.status.waiting.message = "waits for its turn in the gang queue";
+    }
+    std::vector<const JobPod*> all;
+    for (const auto& [name, job_pod] : *seen_.pods) {
+      all.push_back(&job_pod);
+    }
+    RemoveSuperseded(all);
+    out_.release = true;  // homes that the status has given up
+    out_.status.placed = fmt::format("0/{}", seen_.shape.pods);
+    out_.status.pods = {.desired = seen_.shape.pods};
+    if (!DecideAdmission()) {
+      return;
+    }
+    if (seen_.steady_now < seen_.start_after) {
+      LookAgainIn(seen_.start_after - seen_.steady_now);
+      return;
+    }
+    out_.want_place = true;
+  }
+
+  void CountPods(const PodsByBlock& pods) {
+    PodCounts counts{.desired = static_cast<int64_t>(seen_.blocks->size())};
+    for (const JobPod* job_pod : pods.present) {
+      if (job_pod == nullptr) {
+        continue;
+      }
+      counts.bound += job_pod->pod->node_name.empty() ? 0 : 1;
+      counts.running += job_pod->pod->phase == "Running" ? 1 : 0;
+      counts.succeeded += job_pod->pod->phase == "Succeeded" ? 1 : 0;
+      counts.failed += job_pod->pod->phase == "Failed" ? 1 : 0;
+    }
+    out_.status.pods = counts;
+    out_.status.placed = fmt::format("{}/{}", counts.desired, counts.desired);
+    out_.status.gpus = counts.desired * seen_.shape.gpus_per_pod;
+  }
+
+  void Finish(std::string_view type, std::string_view reason, const std::string& message) {
+    Set(type, "True", reason, message);
+    if (type == kSucceeded) {
+      Set(kFailed, "False", "NotFailed");
+    } else {
+      Set(kSucceeded, "False", reason);
+    }
+    Set(kRunning, "False", reason);
+    out_.status.completion_time = seen_.now;
+    out_.status.waiting = {};
+    Event(std::string(type), message.empty() ? std::string(reason) : message, type == kFailed);
+    // The pods are taken down by the next visit, when the end is on record.
+    out_.look_again = absl::ZeroDuration();
+  }
+
+  bool Succeeded(const PodsByBlock& pods) const {
+    if (seen_.job->spec.success_policy == SuccessPolicy::kRankZero) {
+      return pods.present[0] != nullptr && pods.present[0]->pod->phase == "Succeeded";
+    }
+    return std::all_of(pods.present.begin(), pods.present.end(), [](const JobPod* job_pod) {
+      return job_pod != nullptr && job_pod->pod->phase == "Succeeded";
+    });
+  }
+
+  std::vector<LostPod> FindLost(const PodsByBlock& pods) const {
+    std::vector<LostPod> lost;
+    const bool was_bound = out_.status.Is(kBound);
+    for (size_t i = 0; i < pods.present.size(); ++i) {
+      const scheduler::RankBlock& block = (*seen_.blocks)[i];
+      const JobPod* job_pod = pods.present[i];
+      LostPod candidate{.first_rank = block.first_rank,
+                        .pod_name = PodName(seen_.job->meta, block.first_rank, block.epoch),
+                        .node = block.node,
+                        .node_gone = !seen_.node_ready(block.node)};
+      if (job_pod == nullptr) {
+        if (was_bound && !seen_.creating->contains(candidate.pod_name)) {
+          lost.push_back(candidate);
+        }
+        continue;
+      }
+      const kube::Pod& pod = *job_pod->pod;
+      const bool bound = !pod.node_name.empty();
+      const bool taken_away = bound && pod.Deleting() && !seen_.deleting->contains(pod.meta.uid) &&
+                              pod.phase != "Succeeded";
+      const bool node_deleted = bound && !seen_.node_exists(pod.node_name);
+      if (pod.phase == "Failed" || taken_away || (node_deleted && pod.phase != "Succeeded")) {
+        candidate.pod = &pod;
+        lost.push_back(candidate);
+      }
+    }
+    return lost;
+  }
+
+  void DecideLost(const std::vector<LostPod>& lost) {
+    const FirstCause cause = FindFirstCause(lost, seen_.now);
+    RestartDecision decision =
+        DecideRestart(seen_.job->spec.failure_policy, out_.status.restarts, cause, seen_.now);
+    if (!decision.restart) {
+      out_.status.restarts.last = cause;
+      Finish(kFailed, decision.failed_reason, decision.message);
+      return;
+    }
+    Set(kBound, "False", "Restarting");
+    Set(kRunning, "False", "Restarting", decision.message);
+    out_.status.restarts = decision.restarts;
+    Event("Restarting", decision.message, true);
+    out_.restart = Restart{cause, std::move(decision)};
+  }
+
+  // Creates what is missing. After a restart the old pods must be gone first: they hold the GPUs.
+  void DecideCreate(const PodsByBlock& pods) {
+    const bool old_pods_live =
+        std::any_of(pods.superseded.begin(), pods.superseded.end(), [&](const JobPod* job_pod) {
+          return !job_pod->pod->Terminal() && !job_pod->pod->node_name.empty() &&
+                 seen_.node_ready(job_pod->pod->node_name);
+        });
+    if (old_pods_live) {
+      return;
+    }
+    if (seen_.steady_now < seen_.start_after) {
+      LookAgainIn(seen_.start_after - seen_.steady_now);
+      return;
+    }
+    out_.want_service = true;
+    for (size_t i = 0; i < pods.present.size(); ++i) {
+      const scheduler::RankBlock& block = (*seen_.blocks)[i];
+      if (pods.present[i] == nullptr &&
+          !seen_.creating->contains(PodName(seen_.job->meta, block.first_rank, block.epoch))) {
+        out_.create.push_back(i);
+      }
+    }
+  }
+
+  // Pods that were created and cannot be bound: their block must find another home.
+  void DecideMoves(const PodsByBlock& pods) {
+    for (size_t i = 0; i < pods.present.size(); ++i) {
+      const scheduler::RankBlock& block = (*seen_.blocks)[i];
+      const JobPod* job_pod = pods.present[i];
+      if (job_pod == nullptr || !job_pod->pod->node_name.empty()) {
+        if (job_pod == nullptr && !seen_.node_exists(block.node)) {
+          out_.moves.push_back({i, fmt::format("node {} is gone", block.node)});
+        }
+        continue;
+      }
+      const kube::Pod& pod = *job_pod->pod;
+      if (!seen_.node_exists(block.node)) {
+        out_.moves.push_back({i, fmt::format("node {} is gone", block.node)});
+        continue;
+      }
+      const kube::Condition* scheduled = kube::FindCondition(pod.conditions, "PodScheduled");
+      const base::SteadyTime deadline = job_pod->first_seen + seen_.bind_deadline;
+      if (job_pod->unschedulable_since) {
+        const base::SteadyTime settled = *job_pod->unschedulable_since + kUnschedulableSettle;
+        if (seen_.steady_now >= std::min(settled, deadline)) {
+          out_.moves.push_back({i, scheduled != nullptr ? scheduled->message : "unschedulable"});
+          continue;
+        }
+        LookAgainIn(settled - seen_.steady_now);
+      } else if (seen_.steady_now >= deadline) {
+        out_.moves.push_back(
+            {i, fmt::format("not bound within {}", absl::FormatDuration(seen_.bind_deadline))});
+        continue;
+      }
+      LookAgainIn(deadline - seen_.steady_now);
+    }
+  }
+
+  void DecideProgress() {
+    const PodCounts& pods = out_.status.pods;
+    if (pods.bound == pods.desired) {
+      if (Set(kBound, "True", "Bound") && !seen_.status->Is(kBound)) {
+        Event("Bound", fmt::format("{} pods are bound", pods.desired));
+      }
+    }
+    if (pods.running + pods.succeeded == pods.desired && pods.running > 0) {
+      const bool first = !out_.status.start_time.has_value();
+      if (first) {
+        out_.status.start_time = seen_.now;
+      }
+      if (!out_.status.Is(kRunning)) {
+        Event("Started", fmt::format("{} pods run", pods.desired));
+      }
+      Set(kRunning, "True", "Running");
+    }
+  }
+
+  bool DeadlinePassed() {
+    const auto seconds = seen_.job->spec.active_deadline_seconds;
+    const kube::Condition* placed = kube::FindCondition(out_.status.conditions, kPlaced);
+    if (!seconds || placed == nullptr || placed->status != "True") {
+      return false;
+    }
+    const absl::Time deadline = placed->last_transition_time + absl::Seconds(*seconds);
+    if (seen_.now >= deadline) {
+      Finish(kFailed, "DeadlineExceeded",
+             fmt::format("spec.activeDeadlineSeconds: {} s since it was placed have passed",
+                         *seconds));
+      return true;
+    }
+    LookAgainIn(deadline - seen_.now);
+    return false;
+  }
+
+  void DecidePlaced() {
+    const PodsByBlock pods = SortPods(seen_);
+    out_.status.waiting = {};
+    CountPods(pods);
+    if (Succeeded(pods)) {
+      Finish(kSucceeded, "Completed",
+             seen_.job->spec.success_policy == SuccessPolicy::kRankZero ? "rank 0 succeeded"
+                                                                        : "all ranks succeeded");
+      return;
+    }
+    if (DeadlinePassed()) {
+      return;
+    }
+    if (const std::vector<LostPod> lost = FindLost(pods); !lost.empty()) {
+      DecideLost(lost);
+      return;
+    }
+    RemoveSuperseded(pods.superseded);
+    DecideMoves(pods);
+    if (out_.moves.empty()) {
+      DecideCreate(pods);
+      DecideProgress();
+    }
+  }
+
+  const JobObservation& seen_;
+  JobDecision out_;
+};
+
+}  // namespace
+
+JobDecision DecideJob(const JobObservation& observation) {
+  return Decider(observation).Run();
+}
+
+bool Finished(const TrainingJobStatus& status) {
+  return status.Is(kSucceeded) || status.Is(kFailed);
+}
+
+std::string StateOf(const TrainingJobStatus& status, bool placed) {
+  if (status.Is(kSucceeded)) {
+    return "Succeeded";
+  }
+  if (status.Is(kFailed)) {
+    return "Failed";
+  }
+  if (status.Is(kSuspended)) {
+    return "Suspended";
+  }
+  if (placed && status.Is(kRunning)) {
+    return "Running";
+  }
+  if (status.restarts.count > 0) {
+    return "Recovering";
+  }
+  if (placed) {
+    return status.Is(kBound) ? "Starting" : "Placed";
+  }
+  return status.Is(kAdmitted) ? "Admitted" : "Pending";
+}
+
+std::vector<PlacementRun> RunsOf(const std::vector<scheduler::RankBlock>& blocks,
+                                 int64_t ranks_per_block,
+                                 const std::function<std::string(std::string_view)>& domain_of) {
+  std::vector<PlacementRun> runs;
+  for (const scheduler::RankBlock& block : blocks) {
+    std::string domain = domain_of(block.node);
+    if (runs.empty() || runs.back().domain != domain || runs.back().epoch != block.epoch) {
+      runs.push_back(
+          {.domain = std::move(domain), .first_rank = block.first_rank, .epoch = block.epoch});
+    }
+    runs.back().nodes.push_back(block.node);
+    runs.back().ranks += ranks_per_block;
+  }
+  return runs;
+}
+
+std::vector<scheduler::RankBlock> BlocksOf(const PlacementStatus& placement) {
+  std::vector<scheduler::RankBlock> blocks;
+  for (const PlacementRun& run : placement.runs) {
+    if (run.nodes.empty()) {
+      continue;
+    }
+    const int64_t ranks_per_block = run.ranks / static_cast<int64_t>(run.nodes.size());
+    int64_t first_rank = run.first_rank;
+    for (const std::string& node : run.nodes) {
+      blocks.push_back({first_rank, node, run.epoch});
+      first_rank += ranks_per_block;
+    }
+  }
+  return blocks;
+}
+
+}  // namespace asterism::operators

@@ -1,0 +1,125 @@
+// File: operator/job_reconciler.h
+//
+// The state machine of a TrainingJob, as one pure function: from what is observed to what is to be
+// done. It is level-triggered: called again with the same observation it decides the same, and it
+// never acts on an event.
+//
+//   JobDecision decision = DecideJob(observation);
+//
+// The life of a job: waiting -> placed (rank blocks have homes) -> its pods exist -> bound ->
+// running
+// -> succeeded or failed; suspended and deleted from anywhere. A restart is a new placement under a
+// higher epoch.
+//
+// Thread-safety: pure. Cost: O(pods of the job).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "kube/informer.h"
+#include "kube/pod.h"
+#include "operator/cluster_feed.h"
+#include "operator/failure_policy.h"
+#include "operator/pod_builder.h"
+#include "operator/training_job.h"
+#include "scheduler/ledger.h"
+
+namespace asterism::operators {
+
+// A pod that carries the job's UID.
+struct JobPod {
+  kube::Shared<kube::Pod> pod;
+  GangPodMark mark;
+  // By our own clock: deadlines must not move when a wall clock is stepped.
+  base::SteadyTime first_seen;
+  std::optional<base::SteadyTime> unschedulable_since;  // kube-scheduler's condition says so
+};
+
+// Why a job is not admitted.
+struct Refusal {
+  std::string reason;  // one of wait_reason
+  std::string message;
+};
+
+struct JobObservation {
+  const TrainingJob* job = nullptr;
+  const TrainingJobStatus* status = nullptr;  // the operator's own, newest copy
+  GangShape shape;
+  std::optional<Refusal> refusal;  // set: not admitted
+  bool admission_pending = false;  // the dry run has not answered yet
+  std::string command_warning;     // empty: none
+  // Homes of the rank blocks, in rank order; empty: not placed.
+  const std::vector<scheduler::RankBlock>* blocks = nullptr;
+  const std::map<std::string, JobPod>* pods = nullptr;  // by name, without namespace
+  // Names sent to the API server and not seen yet, with the time of sending.
+  const std::map<std::string, base::SteadyTime>* creating = nullptr;
+  // UIDs that we asked to delete; true: by force.
+  const std::map<std::string, bool>* deleting = nullptr;
+  std::function<bool(std::string_view)> node_exists;
+  std::function<bool(std::string_view)> node_ready;
+  absl::Time now;
+  base::SteadyTime steady_now;
+  base::SteadyTime start_after;  // back-off: no pod, no place before
+  absl::Duration bind_deadline = absl::Seconds(30);
+};
+
+struct PodRemoval {
+  std::string name;
+  std::string uid;
+  bool force = false;  // its node is gone: nobody will confirm the end
+};
+
+struct BlockMove {
+  size_t block = 0;
+  std::string message;
+};
+
+struct Restart {
+  FirstCause cause;
+  RestartDecision decision;
+};
+
+struct EventNote {
+  bool warning = false;
+  std::string reason;
+  std::string message;
+};
+
+struct JobDecision {
+  TrainingJobStatus status;
+  std::vector<size_t> create;  // indexes into blocks
+  std::vector<PodRemoval> remove;
+  std::vector<std::string> supersede;  // names of kept pods that must lose the live label
+  bool want_service = false;
+  bool want_place = false;  // belongs into the gang queue
+  bool release = false;     // gives its homes back to the ledger
+  std::vector<BlockMove> moves;
+  std::optional<Restart> restart;
+  bool delete_job = false;  // ttlSecondsAfterFinished has passed
+  std::vector<EventNote> events;
+  absl::Duration look_again = absl::InfiniteDuration();  // when time alone changes the decision
+};
+
+JobDecision DecideJob(const JobObservation& observation);
+
+// True for a job that has Succeeded or Failed.
+bool Finished(const TrainingJobStatus& status);
+
+// The word for people in status.state.
+std::string StateOf(const TrainingJobStatus& status, bool placed);
+
+// status.placement.runs from blocks: consecutive blocks of one domain and epoch are one run.
+std::vector<PlacementRun> RunsOf(const std::vector<scheduler::RankBlock>& blocks,
+                                 int64_t ranks_per_block,
+                                 const std::function<std::string(std::string_view)>& domain_of);
+std::vector<scheduler::RankBlock> BlocksOf(const PlacementStatus& placement);
+
+}  // namespace asterism::operators

@@ -1,0 +1,77 @@
+// File: operator/job_state.h
+//
+// What the leader remembers of one TrainingJob between visits. All of it can be rebuilt from the
+// API server: the status and the pods are the record.
+//
+// Thread-safety: none; owned by JobController. Cost: some kilobytes and the pods' pointers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/executor.h"
+#include "kube/informer.h"
+#include "operator/admission.h"
+#include "operator/job_reconciler.h"
+#include "operator/training_job.h"
+#include "scheduler/ledger.h"
+
+namespace asterism::operators {
+
+// One write of the status at a time; a newer one waits for the answer.
+struct StatusWriter {
+  TrainingJobStatus acknowledged;  // what the API server has
+  std::optional<TrainingJobStatus> in_flight;
+  base::SteadyTime last_write;
+  int failures = 0;
+};
+
+enum class DryRun { kNotAsked, kInFlight, kPassed, kRefused };
+
+struct JobState {
+  JobState(kube::Shared<TrainingJob> job, base::Executor& executor)
+      : object(std::move(job)), status(object->status), timer(executor) {
+    writer.acknowledged = object->status;
+  }
+
+  const kube::ObjectMeta& meta() const { return object->meta; }
+
+  kube::Shared<TrainingJob> object;
+  bool gone = false;         // deleted from the API server; its pods may remain
+  TrainingJobStatus status;  // the newest; only this operator writes it
+  StatusWriter writer;
+
+  Admission admission;
+  uint64_t admission_version = 0;  // environment it was made for
+  int64_t admission_generation = -1;
+  DryRun dry_run = DryRun::kNotAsked;
+  int64_t dry_run_generation = -1;
+  std::string dry_run_error;
+
+  std::vector<scheduler::RankBlock> blocks;          // empty: not placed
+  std::map<std::string, JobPod> pods;                // by name
+  std::map<std::string, base::SteadyTime> creating;  // names sent and not seen yet
+  std::map<std::string, bool> deleting;              // UIDs asked to be deleted; true: by force
+  std::set<std::string> companions;  // Service and ConfigMap that exist or are being created
+
+  std::vector<std::string> excluded;  // nodes where this gang's pods could not be bound
+  int withdrawals = 0;                // in a row; sets the back-off
+  base::SteadyTime start_after;
+  base::SteadyTime queued_since;
+  base::SteadyTime placed_at;
+  base::SteadyTime bound_at;
+  std::string state_in_metrics;
+  base::OwnedTimer timer;
+  base::SteadyTime timer_due;
+};
+
+// Whether two statuses differ in anything that others act on; counters alone may wait a little.
+bool SameButCounters(const TrainingJobStatus& left, const TrainingJobStatus& right);
+
+}  // namespace asterism::operators

@@ -1,0 +1,280 @@
+// What a job's visit does through the API server: pods, the Service, the status.
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "fmt/format.h"
+#include "kube/decoder.h"
+#include "operator/conditions.h"
+#include "operator/job_controller.h"
+
+namespace asterism::operators {
+namespace {
+
+constexpr absl::Duration kCounterWriteInterval = absl::Seconds(2);
+constexpr absl::Duration kRetryFirst = absl::Milliseconds(500);
+constexpr absl::Duration kRetryMax = absl::Seconds(30);
+
+absl::Duration RetryDelay(int failures) {
+  return std::min(kRetryFirst * (1 << std::min(failures, 10)), kRetryMax);
+}
+
+std::string ResultLabel(const absl::Status& status) {
+  return status.ok() ? "ok" : absl::StatusCodeToString(status.code());
+}
+
+// Errors that trying again cannot cure.
+bool Hopeless(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status) ||
+         absl::IsNotFound(status);
+}
+
+std::string_view WithdrawReason(const absl::Status& status) {
+  if (absl::StrContains(status.message(), "exceeded quota")) {
+    return wait_reason::kQuotaExceeded;
+  }
+  return absl::IsInvalidArgument(status) ? wait_reason::kInvalidTemplate : wait_reason::kBindFailed;
+}
+
+}  // namespace
+
+// The API server judges the template before GPUs are promised to it.
+void JobController::StartDryRun(JobState& state) {
+  state.dry_run = DryRun::kInFlight;
+  state.dry_run_generation = state.meta().generation;
+  std::string body = state.admission.builder->PodBody({.first_rank = 0, .node = "", .epoch = 0});
+  client_.Create(
+      kube::kPods, state.meta().namespace_name, std::move(body), {.dry_run = true},
+      kube::Lane::kWrite,
+      alive_.Wrap([this, uid = state.meta().uid](absl::StatusOr<kube::Reply> reply) {
+        const auto found = jobs_.find(uid);
+        if (found == jobs_.end()) {
+          return;
+        }
+        JobState& job = *found->second;
+        const absl::Status status = reply.status();
+        if (status.ok() || absl::IsAlreadyExists(status)) {
+          job.dry_run = DryRun::kPassed;
+        } else if (absl::IsInvalidArgument(status) ||
+                   (absl::IsPermissionDenied(status) &&
+                    WithdrawReason(status) != wait_reason::kQuotaExceeded)) {
+          job.dry_run = DryRun::kRefused;
+          job.dry_run_error = fmt::format("the API server refuses the pod of spec.template: {}",
+                                          base::ToStd(status.message()));
+        } else if (absl::IsPermissionDenied(status)) {
+          job.dry_run = DryRun::kPassed;  // a quota may have room by the time it is placed
+        } else {
+          job.dry_run = DryRun::kNotAsked;
+          job.dry_run_generation = -1;
+          job.admission_generation = -1;
+          Remind(job, kRetryFirst);
+          return;
+        }
+        MarkDirty(uid);
+      }));
+}
+
+void JobController::CreatePod(JobState& state, size_t block_index) {
+  const scheduler::RankBlock& block = state.blocks[block_index];
+  const std::string name = PodName(state.meta(), block.first_rank, block.epoch);
+  state.creating[name] = clock_.SteadyNow();
+  std::string domain;
+  for (const PlacementRun& run : state.status.placement.runs) {
+    if (block.first_rank >= run.first_rank && block.first_rank < run.first_rank + run.ranks) {
+      domain = run.domain;
+      break;
+    }
+  }
+  std::string body = state.admission.builder->PodBody({.first_rank = block.first_rank,
+                                                       .node = block.node,
+                                                       .epoch = block.epoch,
+                                                       .domain = std::move(domain)});
+  client_.Create(
+      kube::kPods, state.meta().namespace_name, std::move(body), {}, kube::Lane::kWrite,
+      alive_.Wrap([this, uid = state.meta().uid, name,
+                   epoch = state.status.placement.epoch](absl::StatusOr<kube::Reply> reply) {
+        OnPodCreated(uid, name, epoch, reply);
+      }));
+}
+
+void JobController::OnPodCreated(const std::string& uid, const std::string& name, int64_t epoch,
+                                 const absl::StatusOr<kube::Reply>& reply) {
+  metrics_.pod_writes.With({"create", ResultLabel(reply.status())}).Add();
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) {
+    return;
+  }
+  JobState& state = *found->second;
+  if (reply.ok()) {
+    return;  // the watch shows it and takes it out of `creating`
+  }
+  if (absl::IsAlreadyExists(reply.status())) {
+    ConfirmExistingPod(uid, name, epoch);
+    return;
+  }
+  state.creating.erase(name);
+  const bool current = !state.blocks.empty() && state.status.placement.epoch == epoch;
+  if (Hopeless(reply.status()) && current && !state.gone) {
+    Withdraw(state, WithdrawReason(reply.status()),
+             fmt::format("pod {}: {}", name, base::ToStd(reply.status().message())));
+    return;
+  }
+  Remind(state, kRetryFirst);
+}
+
+// The name is taken: by our own earlier attempt, or by somebody else's pod.
+void JobController::ConfirmExistingPod(const std::string& uid, const std::string& name,
+                                       int64_t epoch) {
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) {
+    return;
+  }
+  client_.Get(kube::kPods, {found->second->meta().namespace_name, name}, kube::Lane::kWrite,
+              alive_.Wrap([this, uid, name, epoch](absl::StatusOr<kube::Reply> reply) {
+                const auto again = jobs_.find(uid);
+                if (again == jobs_.end()) {
+                  return;
+                }
+                JobState& state = *again->second;
+                if (reply.ok()) {
+                  const absl::StatusOr<kube::RawObject> object = kube::ObjectOf(*reply);
+                  const absl::StatusOr<kube::ObjectMeta> meta =
+                      object.ok() ? kube::DecodeMeta(*object) : object.status();
+                  if (meta.ok() && meta->Label(kJobUidLabel) == uid) {
+                    return;  // ours; the watch shows it
+                  }
+                  state.creating.erase(name);
+                  if (!state.blocks.empty() && state.status.placement.epoch == epoch) {
+                    Withdraw(
+                        state, wait_reason::kBindFailed,
+                        fmt::format("a pod {} exists that is not of this job: delete it", name));
+                  }
+                  return;
+                }
+                state.creating.erase(name);
+                Remind(state, kRetryFirst);
+              }));
+}
+
+void JobController::RemovePod(JobState& state, const PodRemoval& removal) {
+  if (!may_write_()) {
+    return;
+  }
+  state.deleting[removal.uid] = removal.force;
+  kube::DeleteOptions options{.uid = removal.uid};
+  if (removal.force) {
+    options.grace_period_seconds = 0;
+  }
+  client_.Delete(kube::kPods, {state.meta().namespace_name, removal.name}, std::move(options),
+                 alive_.Wrap([this, uid = state.meta().uid,
+                              pod_uid = removal.uid](absl::StatusOr<kube::Reply> reply) {
+                   metrics_.pod_writes.With({"delete", ResultLabel(reply.status())}).Add();
+                   const auto found = jobs_.find(uid);
+                   // A conflict means that the UID is another pod's by now: ours is gone.
+                   if (found == jobs_.end() || reply.ok() || absl::IsAborted(reply.status())) {
+                     return;
+                   }
+                   found->second->deleting.erase(pod_uid);
+                   Remind(*found->second, kRetryFirst);
+                 }));
+}
+
+void JobController::Supersede(JobState& state, const std::string& pod_name) {
+  client_.Patch(kube::kPods, {state.meta().namespace_name, pod_name},
+                fmt::format(R"({{"metadata":{{"labels":{{"{}":null}}}}}})", kLiveLabel),
+                {.type = kube::PatchType::kMerge}, [](const absl::StatusOr<kube::Reply>&) {});
+}
+
+void JobController::CreateCompanions(JobState& state) {
+  CreateCompanion(state, kube::kServices, state.meta().name,
+                  state.admission.builder->ServiceBody());
+  if (std::string body = state.admission.builder->HostFileBody(); !body.empty()) {
+    CreateCompanion(state, kube::kConfigMaps, "hosts", std::move(body));
+  }
+}
+
+void JobController::CreateCompanion(JobState& state, const kube::ResourceType& type,
+                                    const std::string& name, std::string body) {
+  const std::string key = std::string(type.plural) + "/" + name;
+  if (!state.companions.insert(key).second) {
+    return;
+  }
+  client_.Create(
+      type, state.meta().namespace_name, std::move(body), {}, kube::Lane::kWrite,
+      alive_.Wrap([this, uid = state.meta().uid, key](absl::StatusOr<kube::Reply> reply) {
+        const auto found = jobs_.find(uid);
+        if (found == jobs_.end() || reply.ok() || absl::IsAlreadyExists(reply.status())) {
+          return;
+        }
+        JobState& job = *found->second;
+        job.companions.erase(key);
+        if (Hopeless(reply.status()) && !job.blocks.empty()) {
+          Withdraw(job, WithdrawReason(reply.status()),
+                   fmt::format("{}: {}", key, base::ToStd(reply.status().message())));
+          return;
+        }
+        Remind(job, kRetryFirst);
+      }));
+}
+
+void JobController::DeleteJob(JobState& state) {
+  client_.Delete(kTrainingJobs, {state.meta().namespace_name, state.meta().name},
+                 {.uid = state.meta().uid, .propagation = "Background"},
+                 alive_.Wrap([this, uid = state.meta().uid](absl::StatusOr<kube::Reply> reply) {
+                   if (!reply.ok() && jobs_.contains(uid)) {
+                     Remind(*jobs_.at(uid), absl::Seconds(5));
+                   }
+                 }));
+}
+
+void JobController::WriteStatus(JobState& state) {
+  StatusWriter& writer = state.writer;
+  if (writer.in_flight || state.gone || state.status == writer.acknowledged || !may_write_()) {
+    return;
+  }
+  const base::SteadyTime now = clock_.SteadyNow();
+  if (SameButCounters(state.status, writer.acknowledged)) {
+    const absl::Duration since = now - writer.last_write;
+    if (since < kCounterWriteInterval) {
+      Remind(state, kCounterWriteInterval - since);
+      return;
+    }
+  }
+  writer.in_flight = state.status;
+  writer.last_write = now;
+  client_.Patch(kTrainingJobs, {state.meta().namespace_name, state.meta().name},
+                StatusApplyBody(state.meta(), state.status),
+                {.type = kube::PatchType::kApply,
+                 .subresource = "status",
+                 .field_manager = options_.field_manager},
+                alive_.Wrap([this, uid = state.meta().uid](absl::StatusOr<kube::Reply> reply) {
+                  OnStatusWritten(uid, reply);
+                }));
+}
+
+void JobController::OnStatusWritten(const std::string& uid,
+                                    const absl::StatusOr<kube::Reply>& reply) {
+  metrics_.status_writes.With({ResultLabel(reply.status())}).Add();
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) {
+    return;
+  }
+  JobState& state = *found->second;
+  StatusWriter& writer = state.writer;
+  if (reply.ok()) {
+    writer.acknowledged = *std::exchange(writer.in_flight, std::nullopt);
+    writer.failures = 0;
+    MarkDirty(uid);
+    return;
+  }
+  writer.in_flight.reset();
+  if (absl::IsNotFound(reply.status())) {
+    return;  // deleted; the watch will tell
+  }
+  base::LogWarning("status_write_failed",
+                   {{"job", state.meta().Key()}, {"error", std::string(reply.status().message())}});
+  Remind(state, RetryDelay(writer.failures++));
+}
+
+}  // namespace asterism::operators

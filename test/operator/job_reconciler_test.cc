@@ -1,0 +1,397 @@
+#include "operator/job_reconciler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/conditions.h"
+
+namespace asterism::operators {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr absl::Duration kSecond = absl::Seconds(1);
+
+// A job of four pods of eight ranks, and everything DecideJob looks at.
+class JobReconcilerTest : public ::testing::Test {
+ protected:
+  JobReconcilerTest() {
+    job_.meta = {.namespace_name = "research", .name = "llama", .uid = "abcde-1", .generation = 3};
+    job_.spec.gpus = 32;
+    seen_.job = &job_;
+    seen_.status = &status_;
+    seen_.shape = {.pods = 4, .gpus_per_pod = 8, .processes_per_pod = 8};
+    seen_.blocks = &blocks_;
+    seen_.pods = &pods_;
+    seen_.creating = &creating_;
+    seen_.deleting = &deleting_;
+    seen_.node_exists = [this](std::string_view node) {
+      return !gone_.contains(std::string(node));
+    };
+    seen_.node_ready = [this](std::string_view node) {
+      return !gone_.contains(std::string(node)) && !not_ready_.contains(std::string(node));
+    };
+    seen_.now = absl::FromUnixSeconds(1'800'000'000);
+    seen_.steady_now = {1'000'000'000'000};
+  }
+
+  JobDecision Decide() { return DecideJob(seen_); }
+
+  // Homes on node-0 .. node-3 under `epoch`, as the status says too.
+  void Place(int64_t epoch = 1) {
+    blocks_.clear();
+    for (int64_t i = 0; i < 4; ++i) {
+      blocks_.push_back({i * 8, "node-" + std::to_string(i), epoch});
+    }
+    status_.placement.epoch = epoch;
+    status_.placement.runs = RunsOf(blocks_, 8, [](std::string_view) { return "sn-0"; });
+    SetCondition(status_.conditions, {.type = kPlaced, .status = "True", .reason = "Placed"},
+                 seen_.now);
+  }
+
+  kube::Pod& AddPod(int64_t block, const std::string& phase, bool bound = true, int64_t epoch = 1) {
+    auto pod = std::make_shared<kube::Pod>();
+    pod->meta.name = PodName(job_.meta, block * 8, epoch);
+    pod->meta.uid = pod->meta.name + "-uid";
+    pod->meta.labels["asterism.dev/live"] = "true";
+    pod->phase = phase;
+    pod->pinned_node_name = "node-" + std::to_string(block);
+    pod->node_name = bound ? pod->pinned_node_name : "";
+    pods_[pod->meta.name] = {.pod = pod,
+                             .mark = {job_.meta.uid, block * 8, block * 8 + 7, epoch},
+                             .first_seen = seen_.steady_now};
+    return *pod;
+  }
+
+  void AddAllPods(const std::string& phase, bool bound = true) {
+    for (int64_t i = 0; i < 4; ++i) {
+      AddPod(i, phase, bound);
+    }
+  }
+
+  void Set(std::string_view type) {
+    SetCondition(status_.conditions, {.type = type, .status = "True", .reason = "Test"}, seen_.now);
+  }
+
+  std::string ConditionReason(const TrainingJobStatus& status, std::string_view type) {
+    const kube::Condition* condition = kube::FindCondition(status.conditions, type);
+    return condition == nullptr ? "absent" : condition->status + "/" + condition->reason;
+  }
+
+  TrainingJob job_;
+  TrainingJobStatus status_;
+  std::vector<scheduler::RankBlock> blocks_;
+  std::map<std::string, JobPod> pods_;
+  std::map<std::string, base::SteadyTime> creating_;
+  std::map<std::string, bool> deleting_;
+  std::set<std::string> gone_;
+  std::set<std::string> not_ready_;
+  JobObservation seen_;
+};
+
+TEST_F(JobReconcilerTest, AnAdmittedJobGoesToTheGangQueue) {
+  const JobDecision decision = Decide();
+  EXPECT_TRUE(decision.want_place);
+  EXPECT_THAT(decision.create, IsEmpty());
+  EXPECT_EQ(ConditionReason(decision.status, kAdmitted), "True/Admitted");
+  EXPECT_EQ(ConditionReason(decision.status, kPlanned), "False/NoModel");
+  EXPECT_EQ(decision.status.effective.pods, 4);
+  EXPECT_EQ(decision.status.state, "Admitted");
+  EXPECT_EQ(decision.status.observed_generation, 3);
+}
+
+TEST_F(JobReconcilerTest, ARefusedJobWaitsWithTheReasonAndHoldsNothing) {
+  seen_.refusal = Refusal{"NotAllowed", "spec.queue: there is no Queue \"x\""};
+  const JobDecision decision = Decide();
+  EXPECT_FALSE(decision.want_place);
+  EXPECT_EQ(decision.status.waiting.reason, "NotAllowed");
+  EXPECT_EQ(ConditionReason(decision.status, kAdmitted), "False/NotAllowed");
+  EXPECT_THAT(decision.events, SizeIs(1));
+  status_ = decision.status;
+  EXPECT_THAT(Decide().events, IsEmpty()) << "an event is told on change only";
+}
+
+TEST_F(JobReconcilerTest, NothingIsQueuedBeforeTheDryRunHasAnswered) {
+  seen_.admission_pending = true;
+  EXPECT_FALSE(Decide().want_place);
+}
+
+TEST_F(JobReconcilerTest, APlacedJobCreatesEveryMissingPodOnce) {
+  Place();
+  AddPod(1, "Pending", false);
+  creating_[PodName(job_.meta, 16, 1)] = seen_.steady_now;
+  const JobDecision decision = Decide();
+  EXPECT_TRUE(decision.want_service);
+  EXPECT_THAT(decision.create, ElementsAre(0, 3));
+}
+
+TEST_F(JobReconcilerTest, BoundAndRunningFollowThePods) {
+  Place();
+  AddAllPods("Pending");
+  JobDecision decision = Decide();
+  EXPECT_TRUE(decision.status.Is(kBound));
+  EXPECT_FALSE(decision.status.Is(kRunning));
+  EXPECT_EQ(decision.status.state, "Starting");
+  EXPECT_EQ(decision.status.pods.bound, 4);
+
+  pods_.clear();
+  AddAllPods("Running");
+  status_ = decision.status;
+  decision = Decide();
+  EXPECT_TRUE(decision.status.Is(kRunning));
+  EXPECT_EQ(decision.status.state, "Running");
+  EXPECT_TRUE(decision.status.start_time.has_value());
+}
+
+TEST_F(JobReconcilerTest, AllRanksMustSucceed) {
+  Place();
+  Set(kBound);
+  AddAllPods("Succeeded");
+  AddPod(2, "Running");
+  EXPECT_FALSE(Decide().status.Is(kSucceeded));
+  AddPod(2, "Succeeded");
+  const JobDecision decision = Decide();
+  EXPECT_TRUE(decision.status.Is(kSucceeded));
+  EXPECT_TRUE(decision.status.completion_time.has_value());
+  EXPECT_THAT(decision.remove, IsEmpty()) << "pods go only when the end is on record";
+}
+
+TEST_F(JobReconcilerTest, RankZeroAloneMaySucceed) {
+  job_.spec.success_policy = SuccessPolicy::kRankZero;
+  Place();
+  Set(kBound);
+  AddAllPods("Running");
+  AddPod(0, "Succeeded");
+  JobDecision decision = Decide();
+  EXPECT_TRUE(decision.status.Is(kSucceeded));
+  status_ = decision.status;
+  decision = Decide();
+  EXPECT_THAT(decision.remove, SizeIs(3))
+      << "the others are ended, the ended pod stays for its logs";
+  EXPECT_TRUE(decision.release);
+}
+
+TEST_F(JobReconcilerTest, AFailedPodRestartsTheGangAndCounts) {
+  Place();
+  Set(kBound);
+  AddAllPods("Running");
+  kube::Pod& failed = AddPod(2, "Failed");
+  failed.terminated.push_back({.name = "trainer", .exit_code = 3, .finished_at = seen_.now});
+  const JobDecision decision = Decide();
+  ASSERT_TRUE(decision.restart.has_value());
+  EXPECT_EQ(decision.restart->cause.rank, 16);
+  EXPECT_EQ(decision.restart->cause.exit_code, 3);
+  EXPECT_EQ(decision.status.restarts.count, 1);
+  EXPECT_EQ(decision.status.restarts.counted, 1);
+  EXPECT_EQ(ConditionReason(decision.status, kBound), "False/Restarting");
+  EXPECT_THAT(decision.remove, IsEmpty());
+}
+
+TEST_F(JobReconcilerTest, RestartsHaveALimit) {
+  Place();
+  Set(kBound);
+  AddAllPods("Running");
+  AddPod(2, "Failed")
+      .terminated.push_back({.name = "trainer", .exit_code = 3, .finished_at = seen_.now});
+  status_.restarts = {.count = 3, .counted = 3};
+  status_.restarts.last = FirstCause{.time = seen_.now - kSecond};
+  const JobDecision decision = Decide();
+  EXPECT_FALSE(decision.restart.has_value());
+  EXPECT_TRUE(decision.status.Is(kFailed));
+  EXPECT_EQ(decision.status.state, "Failed");
+}
+
+TEST_F(JobReconcilerTest, AVanishedPodOfABoundGangIsAFailure) {
+  Place();
+  Set(kBound);
+  AddAllPods("Running");
+  pods_.erase(PodName(job_.meta, 8, 1));
+  const JobDecision decision = Decide();
+  ASSERT_TRUE(decision.restart.has_value());
+  EXPECT_EQ(decision.restart->cause.reason, "Preempted");
+}
+
+TEST_F(JobReconcilerTest, AVanishedPodOfAGangThatIsNotBoundIsCreatedAgain) {
+  Place();
+  AddAllPods("Pending", false);
+  pods_.erase(PodName(job_.meta, 8, 1));
+  const JobDecision decision = Decide();
+  EXPECT_FALSE(decision.restart.has_value());
+  EXPECT_THAT(decision.create, ElementsAre(1));
+}
+
+TEST_F(JobReconcilerTest, ADeletedNodeIsANodeFailureOfItsBoundPod) {
+  Place();
+  Set(kBound);
+  AddAllPods("Running");
+  gone_.insert("node-3");
+  const JobDecision decision = Decide();
+  ASSERT_TRUE(decision.restart.has_value());
+  EXPECT_EQ(decision.restart->cause.reason, "NodeFailure");
+  EXPECT_EQ(decision.restart->cause.rank, 24);
+  EXPECT_EQ(decision.status.restarts.counted, 0);
+}
+
+TEST_F(JobReconcilerTest, OldPodsEndBeforeTheNewEpochStarts) {
+  Place(/*epoch=*/2);
+  AddPod(0, "Running", true, /*epoch=*/1);
+  JobDecision decision = Decide();
+  EXPECT_THAT(decision.remove, SizeIs(1));
+  EXPECT_THAT(decision.create, IsEmpty());
+  pods_.clear();
+  decision = Decide();
+  EXPECT_THAT(decision.create, SizeIs(4));
+}
+
+TEST_F(JobReconcilerTest, OldPodsOfALostNodeAreNotWaitedFor) {
+  Place(/*epoch=*/2);
+  AddPod(0, "Running", true, /*epoch=*/1);
+  gone_.insert("node-0");
+  blocks_[0].node = "node-9";
+  const JobDecision decision = Decide();
+  ASSERT_THAT(decision.remove, SizeIs(1));
+  EXPECT_TRUE(decision.remove[0].force);
+  EXPECT_THAT(decision.create, SizeIs(4));
+}
+
+TEST_F(JobReconcilerTest, TheFirstCauseIsKeptForItsLogsWithoutItsName) {
+  Place(/*epoch=*/2);
+  AddPod(1, "Failed", true, /*epoch=*/1);
+  status_.restarts.last = FirstCause{.pod = PodName(job_.meta, 8, 1)};
+  const JobDecision decision = Decide();
+  EXPECT_THAT(decision.remove, IsEmpty());
+  EXPECT_THAT(decision.supersede, ElementsAre(PodName(job_.meta, 8, 1)));
+  EXPECT_THAT(decision.create, SizeIs(4));
+}
+
+TEST_F(JobReconcilerTest, TheBackOffOfARestartIsKept) {
+  Place(/*epoch=*/2);
+  seen_.start_after = seen_.steady_now + absl::Seconds(7);
+  const JobDecision decision = Decide();
+  EXPECT_THAT(decision.create, IsEmpty());
+  EXPECT_EQ(decision.look_again, absl::Seconds(7));
+}
+
+TEST_F(JobReconcilerTest, APodThatStaysUnschedulableMovesItsBlock) {
+  Place();
+  AddAllPods("Pending");
+  kube::Pod& pod = AddPod(1, "Pending", false);
+  pod.conditions.push_back({.type = "PodScheduled",
+                            .status = "False",
+                            .reason = "Unschedulable",
+                            .message = "Insufficient cpu"});
+  pods_[pod.meta.name].unschedulable_since = seen_.steady_now;
+  EXPECT_THAT(Decide().moves, IsEmpty()) << "kube-scheduler may be about to try again";
+  seen_.steady_now = seen_.steady_now + absl::Seconds(4);
+  const JobDecision decision = Decide();
+  ASSERT_THAT(decision.moves, SizeIs(1));
+  EXPECT_EQ(decision.moves[0].block, 1u);
+  EXPECT_EQ(decision.moves[0].message, "Insufficient cpu");
+}
+
+TEST_F(JobReconcilerTest, APodThatIsNotBoundInTimeMovesItsBlock) {
+  Place();
+  AddAllPods("Pending");
+  AddPod(3, "Pending", false);
+  JobDecision decision = Decide();
+  EXPECT_THAT(decision.moves, IsEmpty());
+  EXPECT_EQ(decision.look_again, absl::Seconds(30));
+  seen_.steady_now = seen_.steady_now + absl::Seconds(31);
+  decision = Decide();
+  ASSERT_THAT(decision.moves, SizeIs(1));
+  EXPECT_THAT(decision.moves[0].message, HasSubstr("30s"));
+}
+
+TEST_F(JobReconcilerTest, ABlockWhoseNodeWentAwayMovesBeforeItsPodExists) {
+  Place();
+  gone_.insert("node-2");
+  const JobDecision decision = Decide();
+  ASSERT_THAT(decision.moves, SizeIs(1));
+  EXPECT_EQ(decision.moves[0].block, 2u);
+  EXPECT_THAT(decision.create, IsEmpty());
+}
+
+TEST_F(JobReconcilerTest, SuspendTakesEverythingBack) {
+  Place();
+  Set(kBound);
+  AddAllPods("Running");
+  job_.spec.suspend = true;
+  JobDecision decision = Decide();
+  EXPECT_THAT(decision.remove, SizeIs(4));
+  EXPECT_TRUE(decision.release);
+  EXPECT_EQ(decision.status.state, "Suspended");
+  EXPECT_THAT(decision.status.placement.runs, IsEmpty());
+  EXPECT_EQ(decision.status.placement.epoch, 1) << "an epoch only rises";
+
+  status_ = decision.status;
+  blocks_.clear();
+  pods_.clear();
+  job_.spec.suspend = false;
+  decision = Decide();
+  EXPECT_TRUE(decision.want_place);
+  EXPECT_EQ(ConditionReason(decision.status, kSuspended), "False/NotSuspended");
+}
+
+TEST_F(JobReconcilerTest, ADeletedJobTakesItsPodsDown) {
+  Place();
+  AddAllPods("Running");
+  job_.meta.deletion_time = seen_.now;
+  const JobDecision decision = Decide();
+  EXPECT_THAT(decision.remove, SizeIs(4));
+  EXPECT_TRUE(decision.release);
+  EXPECT_FALSE(decision.want_place);
+}
+
+TEST_F(JobReconcilerTest, TheActiveDeadlineCountsFromPlaced) {
+  job_.spec.active_deadline_seconds = 60;
+  Place();
+  Set(kBound);
+  AddAllPods("Running");
+  EXPECT_FALSE(Decide().status.Is(kFailed));
+  seen_.now += absl::Seconds(61);
+  const JobDecision decision = Decide();
+  EXPECT_EQ(ConditionReason(decision.status, kFailed), "True/DeadlineExceeded");
+}
+
+TEST_F(JobReconcilerTest, TheTimeToLiveCountsFromTheEnd) {
+  job_.spec.ttl_seconds_after_finished = 5;
+  Set(kSucceeded);
+  status_.completion_time = seen_.now;
+  JobDecision decision = Decide();
+  EXPECT_FALSE(decision.delete_job);
+  EXPECT_EQ(decision.look_again, absl::Seconds(5));
+  seen_.now += absl::Seconds(5);
+  EXPECT_TRUE(Decide().delete_job);
+}
+
+TEST_F(JobReconcilerTest, TheSameObservationGivesTheSameDecision) {
+  Place();
+  AddAllPods("Running");
+  status_ = Decide().status;
+  const JobDecision again = Decide();
+  EXPECT_EQ(again.status, status_);
+  EXPECT_THAT(again.events, IsEmpty());
+  EXPECT_THAT(again.create, IsEmpty());
+  EXPECT_THAT(again.remove, IsEmpty());
+}
+
+TEST(PlacementRuns, BlocksSurviveTheStatus) {
+  const std::vector<scheduler::RankBlock> blocks = {
+      {0, "a-1", 1}, {8, "a-2", 1}, {16, "b-1", 2}, {24, "b-1", 2}, {32, "a-3", 1}};
+  PlacementStatus placement;
+  placement.runs = RunsOf(blocks, 8, [](std::string_view node) { return std::string(1, node[0]); });
+  EXPECT_THAT(placement.runs, SizeIs(3));
+  const std::vector<scheduler::RankBlock> back = BlocksOf(placement);
+  ASSERT_THAT(back, SizeIs(5));
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(back[i].first_rank, blocks[i].first_rank);
+    EXPECT_EQ(back[i].node, blocks[i].node);
+    EXPECT_EQ(back[i].epoch, blocks[i].epoch);
+  }
+}
+
+}  // namespace
+}  // namespace asterism::operators
