@@ -24,10 +24,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "base/strings.h"
 #include "scheduler/resources.h"
 #include "topology/cluster.h"
@@ -149,11 +152,25 @@ class Ledger {
   ResourceVector Free(NodeId node) const;
   // What the gang itself holds on the node, for planning a move as if it had let go.
   ResourceVector HeldBy(std::string_view gang_uid, NodeId node) const;
+  // The same for all nodes of the model: once a block, in rank order.
+  void ForEachHeld(std::string_view gang_uid,
+                   absl::FunctionRef<void(NodeId, const ResourceVector&)> visit) const;
+
+  // Columns by NodeId for scans over all nodes; valid until the next change.
+  std::span<const int64_t> FreeColumn(size_t slot) const;  // as Free(node)[slot]
+  std::span<const uint8_t> PlaceableColumn() const;        // 1: known and usable
+  std::span<const uint32_t> NodeClassColumn() const;
+  std::span<const uint32_t> ProductColumn() const;  // index into product_names()
+  const std::vector<std::string>& product_names() const;
+  std::string resource_name(size_t slot) const;  // "slot 9" where it has no name
 
   // GPUs (in `gpu_slot`) held by gangs of a queue; the present sum, never stored.
   int64_t GpusOfQueue(std::string_view queue) const;
 
+  // The same object until something changes.
   std::shared_ptr<const LedgerView> View() const;
+  // Rises with each change.
+  uint64_t version() const;
   // FNV-1a over the whole content in a fixed order.
   uint64_t Digest() const;
   // Recounts everything; returns an error that names the first node that does not add up.

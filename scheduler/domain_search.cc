@@ -1,0 +1,227 @@
+#include "scheduler/domain_search.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace asterism::scheduler {
+
+void DomainSearch::Load(const PlacementTree& tree, const GangShape& shape,
+                        const UnitCapacity& capacity, std::span<const int64_t> room) {
+  tree_ = &tree;
+  shape_ = &shape;
+  capacity_ = &capacity;
+  room_[0].assign(room.begin(), room.end());
+  for (size_t level = 1; level < tree.levels(); ++level) {
+    room_[level].assign(tree.domain_count(level), 0);
+    for (uint32_t child = 0; child < tree.domain_count(level - 1); ++child) {
+      room_[level][tree.Parent(level - 1, child)] += room_[level - 1][child];
+    }
+  }
+}
+
+bool DomainSearch::RoomIsLess(size_t level, uint32_t left, uint32_t right) const {
+  for (; level < tree_->levels() && left != right; ++level) {
+    if (room_[level][left] != room_[level][right]) {
+      return room_[level][left] < room_[level][right];
+    }
+    if (level == tree_->root_level()) {
+      break;
+    }
+    left = tree_->Parent(level, left);
+    right = tree_->Parent(level, right);
+  }
+  return false;  // the lower id, which is the one found first
+}
+
+bool DomainSearch::FindTightest() {
+  if (!capacity_->FitsCluster()) {
+    return false;
+  }
+  for (size_t level = 0; level < tree_->levels(); ++level) {
+    bool found = false;
+    for (uint32_t domain = 0; domain < tree_->domain_count(level); ++domain) {
+      if (capacity_->Fits(level, domain) && (!found || RoomIsLess(level, domain, tightest_))) {
+        found = true;
+        tightest_ = domain;
+      }
+    }
+    if (found) {
+      tightest_level_ = level;
+      return true;
+    }
+  }
+  return false;
+}
+
+void DomainSearch::Distribute(PlacementPolicy policy) {
+  for (size_t level = 0; level < tree_->levels(); ++level) {
+    quota_[level].assign(tree_->domain_count(level), 0);
+    quota_tail_[level].assign(tree_->domain_count(level), 0);
+  }
+  const bool whole_cluster = policy == PlacementPolicy::kSpread;
+  const size_t top = whole_cluster ? tree_->root_level() : tightest_level_;
+  uint32_t domain = whole_cluster ? 0 : tightest_;
+  // The domains around the chosen one give all to it.
+  for (size_t level = top;; ++level) {
+    quota_[level][domain] = capacity_->free_full(level);
+    quota_tail_[level][domain] = capacity_->free_tail(level) ? 1 : 0;
+    if (level == tree_->root_level()) {
+      break;
+    }
+    domain = tree_->Parent(level, domain);
+  }
+  if (top > 0) {
+    Split(top, whole_cluster ? 0 : tightest_, policy);
+  }
+}
+
+void DomainSearch::LoadChildren(size_t level, uint32_t domain, bool with_tail) {
+  children_.clear();
+  const uint32_t end = tree_->FirstChild(level, domain + 1);
+  for (uint32_t index = tree_->FirstChild(level, domain); index < end; ++index) {
+    Child child;
+    child.domain = index;
+    child.full = capacity_->full(level - 1, index);
+    child.tail = with_tail ? capacity_->tail(level - 1, index) : -1;
+    if (child.full == 0 && child.tail < 0) {
+      continue;
+    }
+    child.room = room_[level - 1][index];
+    child.open = capacity_->kept_in(level - 1, index) > 0;
+    children_.push_back(child);
+  }
+}
+
+void DomainSearch::Give(size_t level, const Child& child, int64_t units, bool with_tail) {
+  quota_[level - 1][child.domain] = units;
+  quota_tail_[level - 1][child.domain] = with_tail ? 1 : 0;
+}
+
+void DomainSearch::Split(size_t level, uint32_t domain, PlacementPolicy policy) {
+  const bool tail_here = quota_tail_[level][domain] != 0;
+  const int64_t units = quota_[level][domain] * shape_->ratio[level] +
+                        capacity_->demand(level, domain) +
+                        (tail_here ? shape_->tail_blocks[level] : 0);
+  const bool with_tail =
+      (tail_here && shape_->has_tail(level - 1)) || capacity_->demands_tail(level, domain);
+  if (units > 0 || with_tail) {
+    LoadChildren(level, domain, with_tail);
+    if (policy == PlacementPolicy::kSpread) {
+      FillEvenly(level, units, with_tail);
+    } else {
+      FillFewest(level, units, with_tail);
+    }
+  }
+  if (level == 1) {
+    return;
+  }
+  const uint32_t end = tree_->FirstChild(level, domain + 1);
+  for (uint32_t child = tree_->FirstChild(level, domain); child < end; ++child) {
+    if (quota_[level - 1][child] > 0 || quota_tail_[level - 1][child] != 0 ||
+        capacity_->kept_in(level - 1, child) > 0) {
+      Split(level - 1, child, policy);
+    }
+  }
+}
+
+// Takes the largest children whole until one child can take the rest; that one is chosen by best
+// fit. The tail goes to the child among them that loses least by it.
+void DomainSearch::FillFewest(size_t level, int64_t units, bool with_tail) {
+  std::sort(children_.begin(), children_.end(), [](const Child& left, const Child& right) {
+    if (left.open != right.open) {
+      return left.open;
+    }
+    if (left.full != right.full) {
+      return left.full > right.full;
+    }
+    return left.room != right.room ? left.room < right.room : left.domain < right.domain;
+  });
+  const Child* host = nullptr;  // of the tail, among the children taken so far
+  const auto loss = [](const Child& child) { return child.full - child.tail; };
+  int64_t rest = units;
+  for (size_t taken = 0; taken < children_.size(); ++taken) {
+    // Which of the others ends it, alone or with the tail on a child taken before?
+    const Child* last = nullptr;
+    bool last_hosts = false;
+    for (size_t i = taken; i < children_.size(); ++i) {
+      const Child& child = children_[i];
+      const bool beside = !with_tail || host != nullptr;
+      if (children_[taken].open && !child.open) {
+        break;  // no new domain while an open one has room
+      }
+      const bool ends_plain = beside && child.full >= rest + (with_tail ? loss(*host) : 0);
+      const bool ends_as_host = with_tail && child.tail >= rest;
+      if (!ends_plain && !ends_as_host) {
+        if (!child.open && child.full < rest) {
+          break;  // those behind are no larger
+        }
+        continue;
+      }
+      const bool better = last == nullptr || (child.open && !last->open) ||
+                          (child.open == last->open && child.room < last->room);
+      if (better) {
+        last = &child;
+        last_hosts = ends_as_host;
+      }
+    }
+    if (last != nullptr) {
+      if (with_tail && !last_hosts) {
+        quota_[level - 1][host->domain] -= loss(*host);
+        quota_tail_[level - 1][host->domain] = 1;
+        rest += loss(*host);
+      }
+      Give(level, *last, rest, with_tail && last_hosts);
+      return;
+    }
+    const Child& child = children_[taken];
+    const int64_t part = std::min(child.full, rest);
+    Give(level, child, part, false);
+    rest -= part;
+    if (with_tail && child.tail >= 0 && (host == nullptr || loss(child) < loss(*host))) {
+      host = &child;
+    }
+  }
+  CHECK_THAT(false, "a domain was chosen that cannot hold its part of the gang");
+}
+
+// Levels the parts like water: each child gets the same, or all it has room for.
+void DomainSearch::FillEvenly(size_t level, int64_t units, bool with_tail) {
+  Child* host = nullptr;
+  if (with_tail) {
+    for (Child& child : children_) {
+      const auto loss = child.full - child.tail;
+      if (child.tail >= 0 && (host == nullptr || loss < host->full - host->tail ||
+                              (loss == host->full - host->tail && child.room > host->room))) {
+        host = &child;
+      }
+    }
+    CHECK_THAT(host != nullptr, "no child can take the last block of the gang");
+    Give(level, *host, 0, true);
+    host->full = host->tail;
+  }
+  // The roomiest are first to get one more; the host of the tail has something already.
+  const uint32_t host_domain = host == nullptr ? UnitCapacity::kFree : host->domain;
+  std::sort(children_.begin(), children_.end(), [&](const Child& left, const Child& right) {
+    if (left.full != right.full) {
+      return left.full < right.full;
+    }
+    if ((left.domain == host_domain) != (right.domain == host_domain)) {
+      return left.domain == host_domain;
+    }
+    if (left.open != right.open) {
+      return left.open;
+    }
+    return left.room != right.room ? left.room < right.room : left.domain > right.domain;
+  });
+  int64_t rest = units;
+  for (size_t i = 0; i < children_.size(); ++i) {
+    const int64_t left = static_cast<int64_t>(children_.size() - i);
+    const int64_t part = std::min(children_[i].full, rest / left);
+    quota_[level - 1][children_[i].domain] = part;
+    rest -= part;
+  }
+  CHECK_THAT(rest == 0, "a domain was chosen that cannot hold its part of the gang");
+}
+
+}  // namespace asterism::scheduler

@@ -1,0 +1,174 @@
+#include "scheduler/ledger_rows.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+
+namespace asterism::scheduler {
+namespace {
+
+int64_t Saturate(ExactAmount amount) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  return amount > kMax ? kMax : static_cast<int64_t>(amount);
+}
+
+}  // namespace
+
+ResourceVector WithoutNegatives(ResourceVector amounts) {
+  for (size_t slot = 0; slot < kResourceSlots; ++slot) {
+    amounts[slot] = std::max<int64_t>(amounts[slot], 0);
+  }
+  return amounts;
+}
+
+LedgerRows::LedgerRows() : cluster_(std::make_shared<const topology::Cluster>()) {}
+
+void LedgerRows::SetCluster(std::shared_ptr<const topology::Cluster> cluster) {
+  CHECK_THAT(cluster != nullptr, "Ledger::SetCluster needs a cluster");
+  const std::vector<PlaceId> old_places = std::move(place_of_node_);
+  for (const PlaceId place : old_places) {
+    rows_[place].node = NodeId();
+  }
+  cluster_ = std::move(cluster);
+  const size_t count = cluster_->node_count();
+  place_of_node_.clear();
+  place_of_node_.reserve(count);
+  for (std::vector<int64_t>& column : free_) {
+    column.assign(count, 0);
+  }
+  placeable_.assign(count, 0);
+  node_class_.assign(count, 0);
+  product_.assign(count, 0);
+  for (size_t index = 0; index < count; ++index) {
+    const NodeId node(index);
+    const PlaceId place = FindOrAdd(cluster_->node_name(node));
+    rows_[place].node = node;
+    place_of_node_.push_back(place);
+    RefreshColumns(rows_[place]);
+  }
+  for (const PlaceId place : old_places) {
+    FreeIfUnused(place);
+  }
+}
+
+void LedgerRows::SetState(const NodeState& state) {
+  Row& row = rows_[FindOrAdd(state.name)];
+  row.state = state;
+  row.state.allocatable = WithoutNegatives(state.allocatable);
+  row.known = true;
+  RefreshColumns(row);
+}
+
+void LedgerRows::ClearState(std::string_view name) {
+  const auto it = place_by_name_.find(name);
+  if (it == place_by_name_.end()) {
+    return;
+  }
+  const PlaceId place = it->second;
+  Row& row = rows_[place];
+  NodeState unknown;
+  unknown.name = std::string(name);
+  unknown.usable = false;
+  row.state = std::move(unknown);
+  row.known = false;
+  RefreshColumns(row);
+  FreeIfUnused(place);
+}
+
+PlaceId LedgerRows::Acquire(std::string_view name) {
+  const PlaceId place = FindOrAdd(name);
+  ++rows_[place].references;
+  return place;
+}
+
+void LedgerRows::Release(PlaceId place) {
+  CHECK_THAT(rows_[place].references > 0, "a place is released more often than acquired");
+  --rows_[place].references;
+  FreeIfUnused(place);
+}
+
+PlaceId LedgerRows::FindOrAdd(std::string_view name) {
+  if (const auto it = place_by_name_.find(name); it != place_by_name_.end()) {
+    return it->second;
+  }
+  PlaceId place = static_cast<PlaceId>(rows_.size());
+  if (free_places_.empty()) {
+    rows_.emplace_back();
+  } else {
+    place = free_places_.back();
+    free_places_.pop_back();
+    rows_[place] = Row();
+  }
+  rows_[place].state.name = std::string(name);
+  rows_[place].state.usable = false;
+  place_by_name_.emplace(std::string(name), place);
+  return place;
+}
+
+void LedgerRows::Change(PlaceId place, const ResourceVector& amounts, int sign) {
+  Row& row = rows_[place];
+  const bool in_model = row.node.valid();
+  for (size_t slot = 0; slot < kResourceSlots; ++slot) {
+    if (amounts[slot] == 0) {
+      continue;
+    }
+    row.sum[slot] += sign * static_cast<ExactAmount>(amounts[slot]);
+    CHECK_THAT(row.sum[slot] >= 0, "a node's holders sum up to less than nothing");
+    row.used[slot] = Saturate(row.sum[slot]);
+    if (in_model) {
+      // Both are >= 0, so the difference cannot overflow.
+      free_[slot][row.node.index()] = row.state.allocatable[slot] - row.used[slot];
+    }
+  }
+}
+
+void LedgerRows::RefreshColumns(const Row& row) {
+  if (!row.node.valid()) {
+    return;
+  }
+  const size_t index = row.node.index();
+  for (size_t slot = 0; slot < kResourceSlots; ++slot) {
+    free_[slot][index] = row.state.allocatable[slot] - row.used[slot];
+  }
+  placeable_[index] = row.known && row.state.usable ? 1 : 0;
+  node_class_[index] = row.state.node_class;
+  product_[index] = ProductIndex(row.state.product);
+}
+
+void LedgerRows::FreeIfUnused(PlaceId place) {
+  Row& row = rows_[place];
+  if (row.known || row.node.valid() || row.references > 0) {
+    return;
+  }
+  const auto it = place_by_name_.find(row.state.name);
+  if (it == place_by_name_.end() || it->second != place) {
+    return;  // already free
+  }
+  place_by_name_.erase(it);
+  row = Row();
+  free_places_.push_back(place);
+}
+
+uint32_t LedgerRows::ProductIndex(const std::string& product) {
+  const auto it = std::find(product_names_.begin(), product_names_.end(), product);
+  if (it != product_names_.end()) {
+    return static_cast<uint32_t>(it - product_names_.begin());
+  }
+  product_names_.push_back(product);
+  return static_cast<uint32_t>(product_names_.size() - 1);
+}
+
+std::vector<const LedgerRows::Row*> LedgerRows::SortedRows() const {
+  std::vector<const Row*> sorted;
+  sorted.reserve(place_by_name_.size());
+  for (const auto& [name, place] : place_by_name_) {
+    sorted.push_back(&rows_[place]);
+  }
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Row* left, const Row* right) { return left->state.name < right->state.name; });
+  return sorted;
+}
+
+}  // namespace asterism::scheduler

@@ -1,0 +1,95 @@
+// File: scheduler/ledger_rows.h
+//
+// The node rows of the ledger: what a node has, what its holders use, and the same numbers as flat
+// columns by NodeId for scans. Internal to the ledger.
+//
+//   PlaceId place = rows.Acquire("node-7");   rows.Add(place, request);
+//   rows.Subtract(place, request);            rows.Release(place);
+//
+// A place is a node name that somebody refers to; it may be in the cluster model or not, and its
+// state may be known or not. The exact sum of the holders is kept in 128 bits, so that what was
+// added can be subtracted again even where the shown 64-bit amount has saturated.
+//
+// Thread-safety: none. Cost: Acquire one hash; Add and Subtract kResourceSlots additions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/strings.h"
+#include "scheduler/ledger.h"
+#include "scheduler/resources.h"
+#include "topology/cluster.h"
+
+namespace asterism::scheduler {
+
+using PlaceId = uint32_t;
+__extension__ using ExactAmount = __int128;
+using ExactVector = std::array<ExactAmount, kResourceSlots>;
+
+// Every amount at least zero.
+ResourceVector WithoutNegatives(ResourceVector amounts);
+
+class LedgerRows {
+ public:
+  struct Row {
+    NodeState state;
+    bool known = false;  // SetState came, ClearState did not
+    NodeId node;         // invalid outside the model
+    uint32_t references = 0;
+    ExactVector sum{};
+    ResourceVector used;  // `sum`, saturated
+  };
+
+  LedgerRows();
+
+  void SetCluster(std::shared_ptr<const topology::Cluster> cluster);
+  const std::shared_ptr<const topology::Cluster>& cluster() const { return cluster_; }
+
+  void SetState(const NodeState& state);
+  void ClearState(std::string_view name);
+
+  PlaceId Acquire(std::string_view name);
+  void Release(PlaceId place);
+  void Add(PlaceId place, const ResourceVector& amounts) { Change(place, amounts, 1); }
+  void Subtract(PlaceId place, const ResourceVector& amounts) { Change(place, amounts, -1); }
+
+  const Row& row(PlaceId place) const { return rows_[place]; }
+  const Row& row(NodeId node) const { return rows_[place_of_node_[node.index()]]; }
+  // Every row that is known, in the model or referred to, sorted by name.
+  std::vector<const Row*> SortedRows() const;
+
+  size_t node_count() const { return place_of_node_.size(); }
+  std::span<const int64_t> free(size_t slot) const { return free_[slot]; }
+  std::span<const uint8_t> placeable() const { return placeable_; }
+  std::span<const uint32_t> node_class() const { return node_class_; }
+  std::span<const uint32_t> product() const { return product_; }
+  const std::vector<std::string>& product_names() const { return product_names_; }
+
+ private:
+  PlaceId FindOrAdd(std::string_view name);
+  void Change(PlaceId place, const ResourceVector& amounts, int sign);
+  void RefreshColumns(const Row& row);
+  void FreeIfUnused(PlaceId place);
+  uint32_t ProductIndex(const std::string& product);
+
+  std::shared_ptr<const topology::Cluster> cluster_;
+  std::vector<Row> rows_;
+  std::vector<PlaceId> free_places_;
+  base::StringMap<PlaceId> place_by_name_;
+  std::vector<PlaceId> place_of_node_;
+
+  // Columns by NodeId.
+  std::array<std::vector<int64_t>, kResourceSlots> free_;
+  std::vector<uint8_t> placeable_;
+  std::vector<uint32_t> node_class_;
+  std::vector<uint32_t> product_;
+  std::vector<std::string> product_names_;
+};
+
+}  // namespace asterism::scheduler

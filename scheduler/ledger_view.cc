@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "scheduler/ledger.h"
+#include "scheduler/ledger_impl.h"
+
+namespace asterism::scheduler {
+
+const GangBlockView* GangView::FindBlock(int64_t first_rank) const {
+  const auto it = std::lower_bound(
+      blocks.begin(), blocks.end(), first_rank,
+      [](const GangBlockView& block, int64_t rank) { return block.first_rank < rank; });
+  return it == blocks.end() || it->first_rank != first_rank ? nullptr : &*it;
+}
+
+std::shared_ptr<const GangView> Ledger::Impl::ViewOf(const GangEntry& entry) const {
+  if (entry.view != nullptr) {
+    return entry.view;
+  }
+  auto built = std::make_shared<GangView>();
+  built->uid = entry.gang.uid;
+  built->name = entry.gang.name;
+  built->queue = entry.gang.queue;
+  built->product = entry.gang.product;
+  built->epoch = entry.gang.epoch;
+  built->gpus_per_block = entry.gang.gpus_per_block;
+  built->blocks.reserve(entry.blocks.size());
+  for (const BlockRecord& block : entry.blocks) {
+    GangBlockView& target = built->blocks.emplace_back();
+    target.first_rank = block.first_rank;
+    target.node = rows.row(block.place).state.name;
+    target.epoch = block.epoch;
+    if (block.pod != nullptr) {
+      target.state = block.pod->bound() ? BlockState::kBound : BlockState::kPinned;
+      target.pod_uid = block.pod->state.uid;
+    }
+  }
+  entry.view = std::move(built);
+  return entry.view;
+}
+
+std::shared_ptr<const GangView> Ledger::FindGang(std::string_view uid) const {
+  const GangEntry* entry = impl_->FindEntry(uid);
+  return entry == nullptr || !entry->decided ? nullptr : impl_->ViewOf(*entry);
+}
+
+std::vector<std::shared_ptr<const GangView>> Ledger::Gangs() const {
+  std::vector<std::shared_ptr<const GangView>> gangs;
+  for (const auto& [uid, entry] : impl_->gangs) {
+    if (entry->decided) {
+      gangs.push_back(impl_->ViewOf(*entry));
+    }
+  }
+  return gangs;
+}
+
+const topology::Cluster& Ledger::cluster() const {
+  return *impl_->rows.cluster();
+}
+
+size_t Ledger::node_count() const {
+  return impl_->rows.node_count();
+}
+
+const NodeState& Ledger::node_state(NodeId node) const {
+  return impl_->rows.row(node).state;
+}
+
+const ResourceVector& Ledger::used(NodeId node) const {
+  return impl_->rows.row(node).used;
+}
+
+ResourceVector Ledger::Free(NodeId node) const {
+  ResourceVector free = impl_->rows.row(node).state.allocatable;
+  free.Subtract(impl_->rows.row(node).used);
+  return free;
+}
+
+void Ledger::ForEachHeld(std::string_view gang_uid,
+                         absl::FunctionRef<void(NodeId, const ResourceVector&)> visit) const {
+  const GangEntry* entry = impl_->FindEntry(gang_uid);
+  if (entry == nullptr) {
+    return;
+  }
+  for (const BlockRecord& block : entry->blocks) {
+    if (const NodeId node = impl_->rows.row(block.place).node; node.valid()) {
+      visit(node, Impl::Held(*entry, block));
+    }
+  }
+}
+
+ResourceVector Ledger::HeldBy(std::string_view gang_uid, NodeId node) const {
+  ResourceVector held;
+  ForEachHeld(gang_uid, [&](NodeId holder, const ResourceVector& amounts) {
+    if (holder == node) {
+      held.Add(amounts);
+    }
+  });
+  return held;
+}
+
+int64_t Ledger::GpusOfQueue(std::string_view queue) const {
+  ResourceVector sum;  // saturates
+  for (const auto& [uid, entry] : impl_->gangs) {
+    if (!entry->decided || entry->gang.queue != queue) {
+      continue;
+    }
+    const size_t slot = entry->gang.gpu_slot;
+    for (const BlockRecord& block : entry->blocks) {
+      ResourceVector gpus;
+      gpus[0] = slot < kResourceSlots ? Impl::Held(*entry, block)[slot]
+                                      : std::max<int64_t>(entry->gang.gpus_per_block, 0);
+      sum.Add(gpus);
+    }
+  }
+  return sum[0];
+}
+
+std::shared_ptr<const LedgerView> Ledger::View() const {
+  if (impl_->view != nullptr && impl_->view->version == impl_->version) {
+    return impl_->view;
+  }
+  auto view = std::make_shared<LedgerView>();
+  view->cluster = impl_->rows.cluster();
+  view->version = impl_->version;
+  view->nodes.resize(impl_->rows.node_count());
+  for (size_t index = 0; index < view->nodes.size(); ++index) {
+    const LedgerRows::Row& row = impl_->rows.row(NodeId(index));
+    NodeView& target = view->nodes[index];
+    target.name = row.state.name;
+    target.allocatable = row.state.allocatable;
+    target.used = row.used;
+    target.usable = row.known && row.state.usable;
+  }
+  for (size_t slot = 0; slot < impl_->table.size(); ++slot) {
+    view->resource_names.push_back(impl_->table.name(slot));
+  }
+  for (const auto& [uid, entry] : impl_->gangs) {
+    if (entry->decided) {
+      view->gangs.emplace(uid, impl_->ViewOf(*entry));
+    }
+  }
+  impl_->view = std::move(view);
+  return impl_->view;
+}
+
+uint64_t Ledger::version() const {
+  return impl_->version;
+}
+
+std::span<const int64_t> Ledger::FreeColumn(size_t slot) const {
+  return impl_->rows.free(slot);
+}
+
+std::span<const uint8_t> Ledger::PlaceableColumn() const {
+  return impl_->rows.placeable();
+}
+
+std::span<const uint32_t> Ledger::NodeClassColumn() const {
+  return impl_->rows.node_class();
+}
+
+std::span<const uint32_t> Ledger::ProductColumn() const {
+  return impl_->rows.product();
+}
+
+const std::vector<std::string>& Ledger::product_names() const {
+  return impl_->rows.product_names();
+}
+
+std::string Ledger::resource_name(size_t slot) const {
+  return slot < impl_->table.size() ? impl_->table.name(slot) : "slot " + std::to_string(slot);
+}
+
+}  // namespace asterism::scheduler

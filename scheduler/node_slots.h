@@ -1,0 +1,70 @@
+// File: scheduler/node_slots.h
+//
+// How many pods of a gang each node has room for. Internal to placement.
+//
+//   NodeSlots slots;
+//   slots.ScanFree(request, ledger);          // now
+//   slots.ScanEmpty(request, ledger);         // as if nobody held anything: for Never
+//   slots.Select(ledger, product, rules);
+//
+// Scan is done once a call, Select once for each product and rule set that is tried: it leaves
+// room only on nodes of the product and in named domains of the levels that rules ask for.
+//
+// Thread-safety: none; buffers are kept between scans. Cost: O(nodes x requested resources).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "scheduler/ledger.h"
+#include "scheduler/placement.h"
+
+namespace asterism::scheduler {
+
+class NodeSlots {
+ public:
+  // An amount that stands for "more than any gang asks for"; sums over all nodes stay in 64 bits.
+  static constexpr int64_t kManySlots = int64_t{1} << 32;
+
+  // Free, or held by the gang itself, on nodes that may take a new pod of it; without the nodes
+  // named in `excluded`, and less what its kept pods use.
+  void ScanFree(const PlacementRequest& request, const Ledger& ledger);
+  // All allocatable of all nodes, usable or not.
+  void ScanEmpty(const PlacementRequest& request, const Ledger& ledger);
+  // As ScanFree, nodes that are not usable included: to tell what a repair would change.
+  void ScanRepaired(const PlacementRequest& request, const Ledger& ledger);
+
+  // `product` is an index into ledger.product_names(), or kAnyProduct.
+  static constexpr uint32_t kAnyProduct = 0xffffffff;
+  void Select(const Ledger& ledger, uint32_t product, std::span<const LevelRule> rules);
+
+  // Of the selected ones drops those with room for fewer pods than this.
+  void KeepRoomiest(int64_t slots_min);
+
+  // By node, of the selected ones.
+  std::span<const int64_t> slots() const { return slots_; }
+  // Free GPUs, or slots where the gang asks for no GPU. What best fit compares.
+  std::span<const int64_t> room() const { return room_; }
+
+ private:
+  void ScanAmounts(const PlacementRequest& request, const Ledger& ledger);
+  void ScanRoom(const PlacementRequest& request, const Ledger& ledger);
+  void AddHeld(const PlacementRequest& request, const Ledger& ledger);
+  void DropNodes(const PlacementRequest& request, const Ledger& ledger, bool unusable_too);
+  void SubtractKept(const PlacementRequest& request, const Ledger& ledger);
+
+  std::vector<int64_t> all_slots_;
+  std::vector<int64_t> all_room_;
+  std::vector<int64_t> slots_;
+  std::vector<int64_t> room_;
+
+  struct Held {
+    uint32_t node = 0;
+    ResourceVector free;  // as if the gang had let go
+  };
+  std::vector<Held> held_;
+  std::vector<uint32_t> held_index_;  // by node: 1 + index into held_, 0 between scans
+};
+
+}  // namespace asterism::scheduler

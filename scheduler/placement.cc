@@ -1,0 +1,69 @@
+#include "scheduler/placement.h"
+
+#include <optional>
+#include <utility>
+
+#include "fmt/format.h"
+#include "scheduler/amount_text.h"
+#include "scheduler/placement_engine.h"
+#include "scheduler/placement_reason.h"
+
+namespace asterism::scheduler {
+namespace {
+
+constexpr int64_t kPodsMax = int64_t{1} << 20;  // as many as a job may have GPUs
+
+std::string LevelNames(const topology::Cluster& cluster) {
+  std::string names;
+  for (size_t level = 0; level < cluster.level_count(); ++level) {
+    names += (level == 0 ? "" : ", ") + cluster.level_name(level);
+  }
+  return names;
+}
+
+// What no search needs to look at. Nothing: the request is valid.
+std::optional<PlacementOutcome> CheckRequest(const PlacementRequest& request,
+                                             const Ledger& ledger) {
+  if (request.pods < 1 || request.pods > kPodsMax) {
+    return Never{fmt::format("has {}: a gang has 1 to {}", Counted(request.pods, "pod"),
+                             Thousands(kPodsMax))};
+  }
+  const topology::Cluster& cluster = ledger.cluster();
+  for (const LevelRule& rule : request.rules) {
+    if (rule.required && rule.level >= cluster.level_count()) {
+      return Never{fmt::format("level {} is not a level of this cluster ({})", rule.level,
+                               LevelNames(cluster))};
+    }
+  }
+  for (size_t pod = 0; pod < request.kept.size(); ++pod) {
+    const std::string& name = request.kept[pod];
+    if (!name.empty() && !cluster.FindNode(name).valid()) {
+      return NotNow{WaitReason::kNoCapacity,
+                    fmt::format("pod {} is to stay on node {}, which is not in the cluster: "
+                                "let it move",
+                                pod, name),
+                    ""};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+PlacementOutcome Place(const PlacementRequest& request, const Ledger& ledger) {
+  if (std::optional<PlacementOutcome> refused = CheckRequest(request, ledger);
+      refused.has_value()) {
+    return *std::move(refused);
+  }
+  // Buffers only: nothing of one call is seen by the next.
+  thread_local PlacementEngine engine;
+  engine.Prepare(request, ledger, Capacity::kFree);
+  if (!engine.Choose()) {
+    return ExplainFailure(request, ledger, engine);
+  }
+  Placed placed;
+  engine.Assign(placed);
+  return placed;
+}
+
+}  // namespace asterism::scheduler

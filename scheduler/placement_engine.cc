@@ -1,0 +1,219 @@
+#include "scheduler/placement_engine.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace asterism::scheduler {
+
+void PlacementEngine::Prepare(const PlacementRequest& request, const Ledger& ledger,
+                              Capacity capacity) {
+  request_ = &request;
+  ledger_ = &ledger;
+  tree_.Load(ledger.cluster());
+  required_.clear();
+  preferred_.clear();
+  for (const LevelRule& rule : request.rules) {
+    if (rule.level < tree_.levels()) {
+      (rule.required ? required_ : preferred_).push_back(rule);
+    }
+  }
+  const auto by_level = [](const LevelRule& left, const LevelRule& right) {
+    return left.level < right.level;
+  };
+  std::stable_sort(required_.begin(), required_.end(), by_level);
+  std::stable_sort(preferred_.begin(), preferred_.end(), by_level);
+  kept_.clear();
+  free_pods_ = request.pods;
+  switch (capacity) {
+    case Capacity::kFree:
+      LoadKept();
+      slots_.ScanFree(request, ledger);
+      break;
+    case Capacity::kRepaired:
+      LoadKept();
+      slots_.ScanRepaired(request, ledger);
+      break;
+    case Capacity::kEmpty:
+      slots_.ScanEmpty(request, ledger);
+      break;
+  }
+  LoadProducts();
+}
+
+void PlacementEngine::LoadKept() {
+  const size_t pods = static_cast<size_t>(request_->pods);
+  for (size_t pod = 0; pod < std::min(request_->kept.size(), pods); ++pod) {
+    const std::string& name = request_->kept[pod];
+    if (name.empty()) {
+      continue;
+    }
+    if (const NodeId node = ledger_->cluster().FindNode(name); node.valid()) {
+      kept_.resize(pods, UnitCapacity::kFree);
+      kept_[pod] = static_cast<uint32_t>(node.index());
+      --free_pods_;
+    }
+  }
+}
+
+void PlacementEngine::LoadProducts() {
+  products_.clear();
+  const std::vector<std::string>& names = ledger_->product_names();
+  for (const uint32_t node : kept_) {
+    if (node != UnitCapacity::kFree) {
+      products_.push_back(ledger_->ProductColumn()[node]);
+      return;
+    }
+  }
+  const auto add = [&](size_t index) {
+    const uint32_t product = static_cast<uint32_t>(index);
+    if (std::find(products_.begin(), products_.end(), product) == products_.end()) {
+      products_.push_back(product);
+    }
+  };
+  if (request_->products.empty()) {
+    for (size_t index = 0; index < names.size(); ++index) {
+      add(index);
+    }
+    std::sort(products_.begin(), products_.end(),
+              [&](uint32_t left, uint32_t right) { return names[left] < names[right]; });
+    return;
+  }
+  for (const std::string& wanted : request_->products) {
+    const auto it = std::find(names.begin(), names.end(), wanted);
+    if (it != names.end()) {
+      add(static_cast<size_t>(it - names.begin()));
+    }
+  }
+}
+
+bool PlacementEngine::Fits(uint32_t product, int64_t pods, std::span<const LevelRule> rules) {
+  slots_.Select(*ledger_, product, rules);
+  shape_ = ShapeOf(pods, rules, tree_.levels());
+  capacity_.Load(tree_, shape_, slots_.slots(), kept_);
+  return capacity_.FitsCluster();
+}
+
+int64_t PlacementEngine::SlotsIn(size_t level, uint32_t domain) const {
+  if (level == 0) {
+    return slots_.slots()[domain];
+  }
+  int64_t sum = 0;
+  const uint32_t end = tree_.FirstChild(level, domain + 1);
+  for (uint32_t child = tree_.FirstChild(level, domain); child < end; ++child) {
+    sum += SlotsIn(level - 1, child);
+  }
+  return sum;
+}
+
+bool PlacementEngine::FitsRequired(int64_t pods) {
+  for (const uint32_t product : products_) {
+    if (Fits(product, pods, required_)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Leaves candidate.rules with what can hold, and the capacity loaded for them.
+bool PlacementEngine::ChooseRules(Candidate& candidate) {
+  const auto all_of = [&](size_t preferred_count) {
+    candidate.rules = required_;
+    for (size_t i = 0; i < preferred_count; ++i) {
+      if (candidate.held[i] != 0) {
+        candidate.rules.push_back(preferred_[i]);
+      }
+    }
+  };
+  candidate.held.assign(preferred_.size(), 1);
+  all_of(preferred_.size());
+  if (Fits(candidate.product, request_->pods, candidate.rules)) {
+    return true;
+  }
+  if (preferred_.empty() || !Fits(candidate.product, request_->pods, required_)) {
+    return false;
+  }
+  for (size_t i = 0; i < preferred_.size(); ++i) {
+    all_of(i + 1);
+    candidate.held[i] = Fits(candidate.product, request_->pods, candidate.rules) ? 1 : 0;
+  }
+  all_of(preferred_.size());
+  return Fits(candidate.product, request_->pods, candidate.rules);
+}
+
+// Leaves room on the roomiest nodes only, as few as hold the gang, where the rules allow it.
+void PlacementEngine::PackNodes() {
+  const int64_t block = std::max<int64_t>(shape_.block[0], 1);
+  sorted_slots_.clear();
+  for (const int64_t slots : slots_.slots()) {
+    if (slots >= block) {
+      sorted_slots_.push_back(slots / block * block);
+    }
+  }
+  std::sort(sorted_slots_.begin(), sorted_slots_.end(), std::greater<>());
+  int64_t rest = request_->pods;
+  for (const int64_t slots : sorted_slots_) {
+    rest -= slots;
+    if (rest <= 0) {
+      slots_.KeepRoomiest(slots);
+      capacity_.Load(tree_, shape_, slots_.slots(), kept_);
+      return;
+    }
+  }
+}
+
+bool PlacementEngine::FindDomain(Candidate& candidate) {
+  if (!ChooseRules(candidate)) {
+    return false;
+  }
+  if (request_->policy == PlacementPolicy::kPack && !capacity_.has_kept()) {
+    PackNodes();
+    if (!capacity_.FitsCluster()) {
+      Fits(candidate.product, request_->pods, candidate.rules);
+    }
+  }
+  search_.Load(tree_, shape_, capacity_, slots_.room());
+  if (!search_.FindTightest()) {
+    return false;
+  }
+  candidate.tightest_level = search_.tightest_level();
+  candidate.room = search_.tightest_room();
+  return true;
+}
+
+bool PlacementEngine::IsBetter(const Candidate& candidate, const Candidate& best) {
+  if (candidate.held != best.held) {
+    return candidate.held > best.held;
+  }
+  if (candidate.tightest_level != best.tightest_level) {
+    return candidate.tightest_level < best.tightest_level;
+  }
+  return candidate.room < best.room;
+}
+
+bool PlacementEngine::Choose() {
+  bool found = false;
+  bool best_is_loaded = false;
+  for (const uint32_t product : products_) {
+    candidate_.product = product;
+    best_is_loaded = false;
+    if (FindDomain(candidate_) && (!found || IsBetter(candidate_, best_))) {
+      found = true;
+      best_is_loaded = true;
+      std::swap(best_, candidate_);
+    }
+  }
+  if (found && !best_is_loaded) {
+    FindDomain(best_);
+  }
+  return found;
+}
+
+void PlacementEngine::Assign(Placed& placed) {
+  search_.Distribute(request_->policy);
+  order_.Assign(tree_, shape_, capacity_, search_, placed.nodes);
+  placed.product = ledger_->product_names()[best_.product];
+  placed.levels = MeasureLevels(ledger_->cluster(), placed.nodes);
+}
+
+}  // namespace asterism::scheduler

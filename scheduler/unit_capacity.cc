@@ -1,0 +1,154 @@
+#include "scheduler/unit_capacity.h"
+
+#include <algorithm>
+
+namespace asterism::scheduler {
+
+void UnitCapacity::Load(const PlacementTree& tree, const GangShape& shape,
+                        std::span<const int64_t> slots, std::span<const uint32_t> kept) {
+  tree_ = &tree;
+  shape_ = &shape;
+  feasible_ = true;
+  kept_pods_ = static_cast<int64_t>(
+      std::count_if(kept.begin(), kept.end(), [](uint32_t node) { return node != kFree; }));
+  for (size_t level = 0; level < shape.levels; ++level) {
+    free_full_[level] = shape.full[level];
+    free_tail_[level] = shape.has_tail(level);
+  }
+  if (has_kept()) {
+    AnchorBlocks(kept);
+    if (feasible_) {
+      CountDemands();
+    }
+  }
+  CountNodes(slots);
+  for (size_t level = 1; level < shape.levels; ++level) {
+    CountLevel(level);
+  }
+}
+
+void UnitCapacity::AnchorBlocks(std::span<const uint32_t> kept) {
+  for (size_t level = 0; level < shape_->levels; ++level) {
+    anchor_[level].assign(static_cast<size_t>(shape_->blocks(level)), kFree);
+    demand_[level].assign(tree_->domain_count(level), 0);
+    demands_tail_[level].assign(tree_->domain_count(level), 0);
+    kept_count_[level].assign(tree_->domain_count(level), 0);
+  }
+  kept_in_block_.assign(static_cast<size_t>(shape_->blocks(0)), 0);
+  for (size_t pod = 0; pod < kept.size(); ++pod) {
+    if (kept[pod] == kFree) {
+      continue;
+    }
+    uint32_t domain = kept[pod];
+    ++kept_in_block_[static_cast<size_t>(shape_->BlockOfPod(0, static_cast<int64_t>(pod)))];
+    for (size_t level = 0; level < shape_->levels; ++level) {
+      if (level > 0) {
+        domain = tree_->Parent(level - 1, domain);
+      }
+      ++kept_count_[level][domain];
+      const int64_t block = shape_->BlockOfPod(level, static_cast<int64_t>(pod));
+      uint32_t& anchor = anchor_[level][static_cast<size_t>(block)];
+      if (anchor != kFree && anchor != domain) {
+        feasible_ = false;
+        return;
+      }
+      anchor = domain;
+    }
+  }
+}
+
+void UnitCapacity::CountDemands() {
+  for (size_t level = 0; level < shape_->levels; ++level) {
+    for (int64_t block = 0; block < shape_->blocks(level); ++block) {
+      const uint32_t here = anchor(level, block);
+      const bool is_tail = block >= shape_->full[level];
+      if (here != kFree) {
+        if (level == 0) {
+          demand_[0][here] += shape_->PodsOf(0, block) - kept_in_block_[static_cast<size_t>(block)];
+        }
+        if (is_tail) {
+          free_tail_[level] = false;
+        } else {
+          --free_full_[level];
+        }
+        continue;
+      }
+      if (level + 1 == shape_->levels) {
+        continue;
+      }
+      const uint32_t above = anchor(level + 1, shape_->Parent(level + 1, block));
+      if (above == kFree) {
+        continue;
+      }
+      if (is_tail) {
+        demands_tail_[level + 1][above] = 1;
+      } else {
+        ++demand_[level + 1][above];
+      }
+    }
+  }
+}
+
+void UnitCapacity::CountNodes(std::span<const int64_t> slots) {
+  const int64_t block = shape_->block[0];
+  const int64_t tail_pods = shape_->tail_pods[0];
+  full_[0].resize(tree_->node_count());
+  if (block == 1 && !has_kept()) {
+    std::copy(slots.begin(), slots.end(), full_[0].begin());
+    return;
+  }
+  tail_[0].resize(tree_->node_count());
+  for (uint32_t node = 0; node < tree_->node_count(); ++node) {
+    const int64_t room = slots[node] - demand(0, node);
+    if (room < 0) {
+      feasible_ = false;
+      full_[0][node] = 0;
+      tail_[0][node] = -1;
+      continue;
+    }
+    full_[0][node] = block == GangShape::kWholeGang ? 0 : room / block;
+    if (tail_pods == 0 || room < tail_pods) {
+      tail_[0][node] = -1;
+    } else {
+      tail_[0][node] = block == GangShape::kWholeGang ? 0 : (room - tail_pods) / block;
+    }
+  }
+}
+
+void UnitCapacity::CountLevel(size_t level) {
+  const bool inner_tail = shape_->has_tail(level - 1);
+  const int64_t ratio = shape_->ratio[level];
+  const int64_t tail_blocks = shape_->tail_blocks[level];
+  full_[level].resize(tree_->domain_count(level));
+  tail_[level].resize(tree_->domain_count(level));
+  for (uint32_t domain = 0; domain < tree_->domain_count(level); ++domain) {
+    int64_t sum = 0;
+    int64_t best_change = -2;  // what hosting the inner tail adds to the sum: 0, -1, or impossible
+    const uint32_t end = tree_->FirstChild(level, domain + 1);
+    for (uint32_t child = tree_->FirstChild(level, domain); child < end; ++child) {
+      sum += full_[level - 1][child];
+      if (inner_tail && tail_[level - 1][child] >= 0) {
+        best_change = std::max(best_change, tail_[level - 1][child] - full_[level - 1][child]);
+      }
+    }
+    sum -= demand(level, domain);
+    if (demands_tail(level, domain)) {
+      sum = best_change == -2 ? -1 : sum + best_change;
+    }
+    if (sum < 0) {
+      feasible_ = false;
+      sum = 0;
+    }
+    full_[level][domain] = ratio == 0 ? 0 : sum / ratio;
+    int64_t beside_tail = -1;
+    if (shape_->has_tail(level)) {
+      const int64_t rest = sum - tail_blocks + (inner_tail ? best_change : 0);
+      if (rest >= 0 && (!inner_tail || best_change > -2)) {
+        beside_tail = ratio == 0 ? 0 : rest / ratio;
+      }
+    }
+    tail_[level][domain] = beside_tail;
+  }
+}
+
+}  // namespace asterism::scheduler
