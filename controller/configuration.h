@@ -1,0 +1,98 @@
+// File: controller/configuration.h
+//
+// The configuration of asterism-controller: AsterismConfiguration, config.asterism.dev/v1alpha1.
+// Reads it from YAML, checks it, and prints it for /configz and the documentation. All of it comes
+// from one table (controller/configuration_fields.h): name, default, allowed values, help.
+//
+//   ASSIGN_OR_RETURN(const Configuration configuration, ParseConfiguration(text));
+//
+// An error lists everything that is wrong, a line each: "field: problem: remedy".
+// Thread-safety: pure functions and values. Cost: one pass over at most 1 MiB.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "operator/template_fit.h"
+
+namespace asterism::controller {
+
+inline constexpr std::string_view kConfigurationApiVersion = "config.asterism.dev/v1alpha1";
+inline constexpr std::string_view kConfigurationKind = "AsterismConfiguration";
+
+struct LevelConfiguration {
+  std::string name;
+  std::string label;  // where the domain of a node stands; empty for the first and the last level
+
+  bool operator==(const LevelConfiguration&) const = default;
+};
+
+enum class CommitMode { kScheduler, kDirect };
+enum class PodWatchMode { kAll, kOwn };
+
+struct PortConfiguration {
+  int https = 8443;
+  int metrics = 8080;
+
+  bool operator==(const PortConfiguration&) const = default;
+};
+
+struct LeaderElectionConfiguration {
+  absl::Duration lease_duration = absl::Seconds(15);
+  absl::Duration renew_deadline = absl::Seconds(10);
+  absl::Duration retry_period = absl::Seconds(2);
+
+  bool operator==(const LeaderElectionConfiguration&) const = default;
+};
+
+// Without certificate and key the server speaks plain HTTP.
+struct TlsConfiguration {
+  std::string cert_file;
+  std::string key_file;
+  std::string client_ca_file;
+
+  bool operator==(const TlsConfiguration&) const = default;
+};
+
+struct Configuration {
+  std::vector<LevelConfiguration> levels = {  // inner to outer
+      {"node", ""},
+      {"supernode", "asterism.dev/declared-supernode"},
+      {"cluster", ""}};
+  std::string scheduler_name = "asterism";
+  std::vector<std::string> resource_names = {"nvidia.com/gpu"};
+  std::string node_selector;  // valid; see NodeSelectorOf
+  absl::Duration bind_deadline = absl::Seconds(30);
+  CommitMode commit = CommitMode::kScheduler;
+  bool taint_nodes = false;
+  PodWatchMode pod_watch = PodWatchMode::kAll;
+  PortConfiguration ports;
+  LeaderElectionConfiguration leader_election;
+  TlsConfiguration tls;
+
+  bool operator==(const Configuration&) const = default;
+};
+
+absl::StatusOr<Configuration> ParseConfiguration(std::string_view text);
+
+// `node_selector` as requirements; empty: every node that has one of resource_names.
+std::vector<operators::NodeRequirement> NodeSelectorOf(const Configuration& configuration);
+
+// Every field with its value, and its default where it differs. ParseConfiguration reads it back.
+std::string ConfigurationToYaml(const Configuration& configuration);
+
+// docs/configuration.md; also what --help-configuration prints.
+std::string ConfigurationHelp();
+
+// What a changed file means for a controller that runs.
+struct ReloadDifference {
+  Configuration result;                    // `running` with the changes that are safe
+  std::vector<std::string> applied;        // fields, in the order of the table
+  std::vector<std::string> needs_restart;  // changed too, but not taken over
+};
+ReloadDifference DiffForReload(const Configuration& running, const Configuration& wanted);
+
+}  // namespace asterism::controller

@@ -1,0 +1,218 @@
+#include "controller/configuration_fields.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "controller/configuration_levels.h"
+#include "controller/kubernetes_names.h"
+#include "controller/label_selector.h"
+#include "fmt/format.h"
+
+namespace asterism::controller {
+namespace {
+
+constexpr size_t kResourceNamesMax = 8;
+constexpr size_t kPathBytesMax = 4096;
+
+std::pair<std::string, std::string> CheckSchedulerName(std::string_view name) {
+  if (name == "default-scheduler") {
+    return {"\"default-scheduler\" is the scheduler of every pod in the cluster",
+            "choose a name of its own, for example asterism"};
+  }
+  if (!IsDnsSubdomain(name)) {
+    return {fmt::format("{} is not a name", Shown(name)),
+            "use lower-case letters, digits, '-' and '.', at most 253 characters"};
+  }
+  return {};
+}
+
+std::pair<std::string, std::string> CheckNodeSelector(std::string_view selector) {
+  const auto requirements = ParseLabelSelector(selector);
+  if (!requirements.ok()) {
+    return {fmt::format("is not a label selector: {}", requirements.status().message().data()),
+            "write it as for kubectl -l, for example pool=gpu,zone in (a,b); empty for every node"};
+  }
+  return {};
+}
+
+std::pair<std::string, std::string> CheckPath(std::string_view path) {
+  if (path.size() > kPathBytesMax || path.find('\0') != std::string_view::npos) {
+    return {fmt::format("{} is not a file name", Shown(path)),
+            fmt::format("use at most {} characters", kPathBytesMax)};
+  }
+  return {};
+}
+
+void ReadResourceNames(const YamlNode& node, std::string_view path, Configuration& configuration,
+                       Complaints& complaints) {
+  if (node.kind != YamlNode::Kind::kList || node.items.empty() ||
+      node.items.size() > kResourceNamesMax) {
+    complaints.Add(
+        path, "is not a list of names",
+        fmt::format("give 1 to {} names, for example [nvidia.com/gpu]", kResourceNamesMax));
+    return;
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    const YamlNode& item = node.items[i];
+    const std::string place = fmt::format("{}[{}]", path, i);
+    if (item.kind != YamlNode::Kind::kScalar || !IsExtendedResource(item.text)) {
+      complaints.Add(place, fmt::format("{} is not an extended resource", Shown(item.text)),
+                     "use the name with its domain, for example nvidia.com/gpu");
+    } else if (std::find(names.begin(), names.end(), item.text) != names.end()) {
+      complaints.Add(place, fmt::format("{} is there twice", item.text), "remove one");
+    } else {
+      names.push_back(item.text);
+    }
+  }
+  configuration.resource_names = std::move(names);
+}
+
+FieldValue ResourceNamesValue() {
+  return {fmt::format("1 to {} extended resources", kResourceNamesMax), ReadResourceNames,
+          [](const Configuration& configuration) {
+            return fmt::format("[{}]", fmt::join(configuration.resource_names, ", "));
+          },
+          [](const Configuration& source, Configuration& target) {
+            target.resource_names = source.resource_names;
+          }};
+}
+
+ConfigurationField Row(std::string_view path, Reload reload, FieldValue value,
+                       std::string_view help) {
+  return {path,
+          reload,
+          help,
+          std::move(value.values),
+          [path, read = std::move(value.read)](const YamlNode& node, Configuration& configuration,
+                                               Complaints& complaints) {
+            // An empty value means the default, as in Kubernetes.
+            if (node.kind != YamlNode::Kind::kNull) {
+              read(node, path, configuration, complaints);
+            }
+          },
+          std::move(value.write),
+          std::move(value.copy)};
+}
+
+using Settings = Configuration;
+
+std::vector<ConfigurationField> MakeFields() {
+  constexpr Reload kLive = Reload::kLive;
+  constexpr Reload kRestart = Reload::kRestart;
+  return {
+      Row("levels", kRestart, LevelsValue(),
+          "Rings of the topology, inner to outer. The first is the node, the last the whole "
+          "cluster; each one between names the node label that holds its domain."),
+      Row("schedulerName", kRestart,
+          TextValue([](Settings& s) -> std::string& { return s.scheduler_name; }, "a DNS subdomain",
+                    CheckSchedulerName),
+          "Pods with this `spec.schedulerName` are placed by Asterism."),
+      Row("resourceNames", kRestart, ResourceNamesValue(),
+          "Extended resources that count GPUs. The extender's `managedResources` must list the "
+          "same."),
+      Row("nodeSelector", kRestart,
+          TextValue([](Settings& s) -> std::string& { return s.node_selector; }, "a label selector",
+                    CheckNodeSelector),
+          "Which nodes are GPU nodes. Empty: every node that has one of `resourceNames`."),
+      Row("bindDeadlineSeconds", kLive,
+          SecondsValue([](Settings& s) -> absl::Duration& { return s.bind_deadline; }, 1, 3600),
+          "A pod that is not bound after this long moves to another node, or its gang is "
+          "withdrawn."),
+      Row("commit", kRestart,
+          ChoiceValue<CommitMode>([](Settings& s) -> CommitMode& { return s.commit; },
+                                  {"Scheduler", "Direct"}, "Direct",
+                                  "use Scheduler: kube-scheduler binds the pinned pods"),
+          "Who binds pods. `Direct` is not available yet."),
+      Row("taintNodes", kRestart, BoolValue([](Settings& s) -> bool& { return s.taint_nodes; }),
+          "Closes GPU nodes to other schedulers with the taint `asterism.dev/managed:NoSchedule`."),
+      Row("podWatch", kRestart,
+          ChoiceValue<PodWatchMode>([](Settings& s) -> PodWatchMode& { return s.pod_watch; },
+                                    {"All", "Own"}, "Own",
+                                    "use All: Own needs an agent on every GPU node"),
+          "Which pods are watched. `Own` is not available yet."),
+      Row("ports.https", kRestart, PortValue([](Settings& s) -> int& { return s.ports.https; }),
+          "Port of the extender and the webhooks; plain HTTP without `tls.certFile`."),
+      Row("ports.metrics", kRestart, PortValue([](Settings& s) -> int& { return s.ports.metrics; }),
+          "Port of `/metrics`, `/healthz`, `/readyz` and `/configz`, plain HTTP."),
+      Row("leaderElection.leaseDurationSeconds", kRestart,
+          SecondsValue(
+              [](Settings& s) -> absl::Duration& { return s.leader_election.lease_duration; }, 0.5,
+              3600),
+          "After this long without renewal another replica may take over."),
+      Row("leaderElection.renewDeadlineSeconds", kRestart,
+          SecondsValue(
+              [](Settings& s) -> absl::Duration& { return s.leader_election.renew_deadline; }, 0.3,
+              3600),
+          "A leader that could not renew for this long steps down. Less than the lease duration."),
+      Row("leaderElection.retryPeriodSeconds", kRestart,
+          SecondsValue(
+              [](Settings& s) -> absl::Duration& { return s.leader_election.retry_period; }, 0.1,
+              3600),
+          "Time between two tries. 1.2 times it is less than the renew deadline."),
+      Row("tls.certFile", kRestart,
+          TextValue([](Settings& s) -> std::string& { return s.tls.cert_file; }, "a file",
+                    CheckPath),
+          "Certificate of the server (PEM). Empty: plain HTTP."),
+      Row("tls.keyFile", kRestart,
+          TextValue([](Settings& s) -> std::string& { return s.tls.key_file; }, "a file",
+                    CheckPath),
+          "Its private key (PEM)."),
+      Row("tls.clientCaFile", kRestart,
+          TextValue([](Settings& s) -> std::string& { return s.tls.client_ca_file; }, "a file",
+                    CheckPath),
+          "Authority of the callers' certificates. Empty: callers need none."),
+  };
+}
+
+}  // namespace
+
+std::string_view ConfigurationField::group() const {
+  const size_t dot = path.find('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+std::string_view ConfigurationField::key() const {
+  const size_t dot = path.find('.');
+  return dot == std::string_view::npos ? path : path.substr(dot + 1);
+}
+
+const std::vector<ConfigurationField>& ConfigurationFields() {
+  static const std::vector<ConfigurationField>& fields =
+      *new std::vector<ConfigurationField>(MakeFields());
+  return fields;
+}
+
+void CheckTogether(const Configuration& configuration, Complaints& complaints) {
+  const LeaderElectionConfiguration& election = configuration.leader_election;
+  if (election.lease_duration <= election.renew_deadline) {
+    complaints.Add("leaderElection.leaseDurationSeconds",
+                   fmt::format("{} is not more than renewDeadlineSeconds ({})",
+                               absl::ToDoubleSeconds(election.lease_duration),
+                               absl::ToDoubleSeconds(election.renew_deadline)),
+                   "raise it, or lower renewDeadlineSeconds");
+  }
+  if (election.renew_deadline <= election.retry_period * 1.2) {
+    complaints.Add("leaderElection.renewDeadlineSeconds",
+                   fmt::format("{} is not more than 1.2 x retryPeriodSeconds ({})",
+                               absl::ToDoubleSeconds(election.renew_deadline),
+                               absl::ToDoubleSeconds(election.retry_period)),
+                   "raise it, or lower retryPeriodSeconds");
+  }
+  if (configuration.ports.https != 0 && configuration.ports.https == configuration.ports.metrics) {
+    complaints.Add("ports.metrics", fmt::format("{} is ports.https too", configuration.ports.https),
+                   "use two ports");
+  }
+  const TlsConfiguration& tls = configuration.tls;
+  if (tls.cert_file.empty() != tls.key_file.empty()) {
+    complaints.Add(tls.cert_file.empty() ? "tls.certFile" : "tls.keyFile", "is missing",
+                   "give certificate and key, or neither for plain HTTP");
+  }
+  if (!tls.client_ca_file.empty() && tls.cert_file.empty()) {
+    complaints.Add("tls.clientCaFile", "has no use without TLS",
+                   "give certFile and keyFile too, or remove it");
+  }
+}
+
+}  // namespace asterism::controller

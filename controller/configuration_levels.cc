@@ -1,0 +1,126 @@
+#include "controller/configuration_levels.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/kubernetes_names.h"
+
+namespace asterism::controller {
+namespace {
+
+constexpr size_t kLevelCountMax = 16;
+
+bool IsLevelName(std::string_view name) {
+  return !name.empty() && name.size() <= 32 &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
+}
+
+// A key of a level, or of its source, that nobody knows.
+void RefuseOtherKeys(const YamlNode& map, std::string_view place,
+                     const std::vector<std::string_view>& known, Complaints& complaints) {
+  for (const auto& [key, value] : map.fields) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      complaints.Add(fmt::format("{}.{}", place, key),
+                     fmt::format("is not a known field (line {})", value.line),
+                     fmt::format("did you mean {}?", NearestName(key, known)));
+    }
+  }
+}
+
+void ReadLevelSource(const YamlNode& source, const std::string& place, LevelConfiguration& level,
+                     Complaints& complaints) {
+  const YamlNode* label = source.Find("label");
+  if (source.kind != YamlNode::Kind::kMap || label == nullptr ||
+      label->kind != YamlNode::Kind::kScalar) {
+    complaints.Add(place, "has no label", "write source: {label: <label of the nodes>}");
+    return;
+  }
+  RefuseOtherKeys(source, place, {"label"}, complaints);
+  if (!IsLabelKey(label->text)) {
+    complaints.Add(place + ".label", fmt::format("{} is not a label key", Shown(label->text)),
+                   "use [prefix/]name, for example asterism.dev/declared-supernode");
+  } else if (label->text.starts_with("asterism.dev/domain-")) {
+    complaints.Add(place + ".label",
+                   fmt::format("{} is written by Asterism itself and never read", label->text),
+                   fmt::format("use asterism.dev/declared-{} or a label of your own", level.name));
+  } else {
+    level.label = label->text;
+  }
+}
+
+void ReadLevel(const YamlNode& node, const std::string& place, bool outermost_or_innermost,
+               LevelConfiguration& level, Complaints& complaints) {
+  const YamlNode* name = node.Find("name");
+  if (node.kind != YamlNode::Kind::kMap || name == nullptr ||
+      name->kind != YamlNode::Kind::kScalar || !IsLevelName(name->text)) {
+    complaints.Add(place + ".name", "is missing or not a level name",
+                   "use 1 to 32 lower-case letters, digits and '-'");
+    return;
+  }
+  level.name = name->text;
+  RefuseOtherKeys(node, place, {"name", "source"}, complaints);
+  const YamlNode* source = node.Find("source");
+  const bool has_source = source != nullptr && source->kind != YamlNode::Kind::kNull;
+  if (outermost_or_innermost && has_source) {
+    complaints.Add(place + ".source", "is not allowed on the first and the last level",
+                   "remove it: the first level is the node, the last one the whole cluster");
+  } else if (!outermost_or_innermost && !has_source) {
+    complaints.Add(place + ".source", "is missing",
+                   fmt::format("say which label holds the {} of a node, for example source: "
+                               "{{label: asterism.dev/declared-{}}}",
+                               level.name, level.name));
+  } else if (has_source) {
+    ReadLevelSource(*source, place + ".source", level, complaints);
+  }
+}
+
+void ReadLevels(const YamlNode& node, std::string_view path, Configuration& configuration,
+                Complaints& complaints) {
+  if (node.kind != YamlNode::Kind::kList || node.items.empty() ||
+      node.items.size() > kLevelCountMax) {
+    complaints.Add(path, "is not a list of levels",
+                   fmt::format("give 1 to {} levels, inner to outer, for example [{{name: node}}, "
+                               "{{name: cluster}}]",
+                               kLevelCountMax));
+    return;
+  }
+  std::set<std::string> names;
+  std::set<std::string> labels;
+  configuration.levels.assign(node.items.size(), {});
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    const std::string place = fmt::format("{}[{}]", path, i);
+    LevelConfiguration& level = configuration.levels[i];
+    ReadLevel(node.items[i], place, i == 0 || i + 1 == node.items.size(), level, complaints);
+    if (!level.name.empty() && !names.insert(level.name).second) {
+      complaints.Add(place + ".name", fmt::format("{} is there twice", level.name),
+                     "give each level a name of its own");
+    }
+    if (!level.label.empty() && !labels.insert(level.label).second) {
+      complaints.Add(place + ".source.label", fmt::format("{} is there twice", level.label),
+                     "give each level a label of its own");
+    }
+  }
+}
+
+}  // namespace
+
+FieldValue LevelsValue() {
+  return {
+      fmt::format("1 to {} levels", kLevelCountMax), ReadLevels,
+      [](const Configuration& configuration) {
+        std::vector<std::string> levels;
+        for (const LevelConfiguration& level : configuration.levels) {
+          levels.push_back(level.label.empty() ? fmt::format("{{name: {}}}", QuoteYaml(level.name))
+                                               : fmt::format("{{name: {}, source: {{label: {}}}}}",
+                                                             QuoteYaml(level.name), level.label));
+        }
+        return fmt::format("[{}]", fmt::join(levels, ", "));
+      },
+      [](const Configuration& source, Configuration& target) { target.levels = source.levels; }};
+}
+
+}  // namespace asterism::controller

@@ -1,0 +1,125 @@
+#include "controller/configuration_values.h"
+
+#include <cmath>
+#include <cstddef>
+
+#include "absl/strings/numbers.h"
+
+namespace asterism::controller {
+
+bool ExpectScalar(const YamlNode& node, std::string_view path, std::string_view values,
+                  Complaints& complaints) {
+  if (node.kind == YamlNode::Kind::kScalar) {
+    return true;
+  }
+  complaints.Add(path, fmt::format("has a list or a map (line {})", node.line),
+                 fmt::format("give {}", values));
+  return false;
+}
+
+FieldValue SecondsValue(Access<absl::Duration> access, double smallest, double largest) {
+  const std::string values = fmt::format("seconds, {} to {}", smallest, largest);
+  return {values,
+          [=](const YamlNode& node, std::string_view path, Configuration& configuration,
+              Complaints& complaints) {
+            if (!ExpectScalar(node, path, values, complaints)) {
+              return;
+            }
+            double seconds = 0;
+            if (node.quoted || !absl::SimpleAtod(node.text, &seconds) || !std::isfinite(seconds)) {
+              complaints.Add(path, fmt::format("{} is not a number", Shown(node.text)),
+                             "write seconds without a unit, for example 30 or 0.5");
+            } else if (seconds < smallest || seconds > largest) {
+              complaints.Add(path, fmt::format("{} is out of range", node.text),
+                             fmt::format("use {} to {} seconds", smallest, largest));
+            } else {
+              access(configuration) = absl::Milliseconds(std::llround(seconds * 1000));
+            }
+          },
+          [=](const Configuration& configuration) {
+            return fmt::format("{}", absl::ToDoubleSeconds(Peek(access, configuration)));
+          },
+          CopyOf(access)};
+}
+
+FieldValue PortValue(Access<int> access) {
+  return {"0 to 65535; 0 takes a free port",
+          [=](const YamlNode& node, std::string_view path, Configuration& configuration,
+              Complaints& complaints) {
+            if (!ExpectScalar(node, path, "a port", complaints)) {
+              return;
+            }
+            int port = 0;
+            if (node.quoted || !absl::SimpleAtoi(node.text, &port) || port < 0 || port > 65535) {
+              complaints.Add(path, fmt::format("{} is not a port", Shown(node.text)),
+                             "use a whole number from 0 to 65535 (0 takes a free port)");
+            } else {
+              access(configuration) = port;
+            }
+          },
+          [=](const Configuration& configuration) {
+            return fmt::format("{}", Peek(access, configuration));
+          },
+          CopyOf(access)};
+}
+
+FieldValue BoolValue(Access<bool> access) {
+  return {"true, false",
+          [=](const YamlNode& node, std::string_view path, Configuration& configuration,
+              Complaints& complaints) {
+            if (!ExpectScalar(node, path, "true or false", complaints)) {
+              return;
+            }
+            if (node.quoted || (node.text != "true" && node.text != "false")) {
+              complaints.Add(path, fmt::format("{} is not a yes or no", Shown(node.text)),
+                             "write true or false, without quotes");
+            } else {
+              access(configuration) = node.text == "true";
+            }
+          },
+          [=](const Configuration& configuration) {
+            return std::string(Peek(access, configuration) ? "true" : "false");
+          },
+          CopyOf(access)};
+}
+
+FieldValue TextValue(Access<std::string> access, std::string_view values, TextCheck check) {
+  return {
+      std::string(values),
+      [=](const YamlNode& node, std::string_view path, Configuration& configuration,
+          Complaints& complaints) {
+        if (!ExpectScalar(node, path, values, complaints)) {
+          return;
+        }
+        if (const auto [problem, remedy] = check(node.text); !problem.empty()) {
+          complaints.Add(path, problem, remedy);
+        } else {
+          access(configuration) = node.text;
+        }
+      },
+      [=](const Configuration& configuration) { return QuoteYaml(Peek(access, configuration)); },
+      CopyOf(access)};
+}
+
+int ReadChoice(const YamlNode& node, std::string_view path,
+               const std::vector<std::string_view>& choices, std::string_view refused,
+               std::string_view remedy, Complaints& complaints) {
+  if (!ExpectScalar(node, path, fmt::format("{}", fmt::join(choices, " or ")), complaints)) {
+    return -1;
+  }
+  if (node.text == refused) {
+    complaints.Add(path, fmt::format("{} is not available in this version", refused), remedy);
+    return -1;
+  }
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (node.text == choices[i]) {
+      return static_cast<int>(i);
+    }
+  }
+  complaints.Add(path, fmt::format("{} is not known", Shown(node.text)),
+                 fmt::format("use one of {} ({} is nearest)", fmt::join(choices, ", "),
+                             NearestName(node.text, choices)));
+  return -1;
+}
+
+}  // namespace asterism::controller

@@ -1,0 +1,87 @@
+#include <string>
+
+#include "controller/configuration.h"
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace asterism::controller {
+namespace {
+
+using testing::HasSubstr;
+
+absl::StatusOr<Configuration> ParseLevels(std::string_view levels) {
+  return ParseConfiguration(fmt::format("apiVersion: {}\nkind: {}\nlevels: {}\n",
+                                        kConfigurationApiVersion, kConfigurationKind, levels));
+}
+std::string LevelErrors(std::string_view levels) {
+  return std::string(ParseLevels(levels).status().message());
+}
+
+TEST(ConfigurationLevels, OneToSixteen) {
+  EXPECT_EQ(ParseLevels("[{name: node}]")->levels.size(), 1u);
+  EXPECT_EQ(ParseLevels("[{name: node}, {name: cluster}]")->levels.size(), 2u);
+  std::string levels = "[{name: node}";
+  for (int i = 1; i < 15; ++i) {
+    levels += fmt::format(", {{name: ring-{}, source: {{label: ring-{}}}}}", i, i);
+  }
+  const auto sixteen = ParseLevels(levels + ", {name: cluster}]");
+  ASSERT_TRUE(sixteen.ok()) << sixteen.status();
+  EXPECT_EQ(sixteen->levels[14].label, "ring-14");
+  EXPECT_THAT(LevelErrors(levels + ", {name: x, source: {label: x}}, {name: cluster}]"),
+              HasSubstr("levels: is not a list of levels: give 1 to 16 levels"));
+  EXPECT_THAT(LevelErrors("[]"), HasSubstr("give 1 to 16 levels"));
+  EXPECT_THAT(LevelErrors("node"), HasSubstr("give 1 to 16 levels"));
+}
+
+TEST(ConfigurationLevels, NamesAreShortLowerCaseAndUnique) {
+  for (const char* bad : {"Node", "a b", "''", "a_b", "'123456789012345678901234567890123'"}) {
+    EXPECT_THAT(LevelErrors(fmt::format("[{{name: {}}}, {{name: cluster}}]", bad)),
+                HasSubstr("levels[0].name: is missing or not a level name"))
+        << bad;
+  }
+  EXPECT_THAT(LevelErrors("[{}, {name: cluster}]"), HasSubstr("levels[0].name"));
+  EXPECT_THAT(LevelErrors("[node, {name: cluster}]"), HasSubstr("levels[0].name"));
+  EXPECT_THAT(LevelErrors("[{name: a}, {name: a}]"), HasSubstr("levels[1].name: a is there twice"));
+}
+
+TEST(ConfigurationLevels, OnlyTheLevelsBetweenHaveASource) {
+  EXPECT_THAT(LevelErrors("[{name: node, source: {label: x}}, {name: cluster}]"),
+              HasSubstr("levels[0].source: is not allowed on the first and the last level"));
+  EXPECT_THAT(LevelErrors("[{name: node}, {name: cluster, source: {label: x}}]"),
+              HasSubstr("levels[1].source: is not allowed"));
+  EXPECT_THAT(LevelErrors("[{name: node}, {name: rack}, {name: cluster}]"),
+              HasSubstr("levels[1].source: is missing: say which label holds the rack of a node, "
+                        "for example source: {label: asterism.dev/declared-rack}"));
+}
+
+TEST(ConfigurationLevels, ASourceIsALabelThatOthersWrite) {
+  const auto with_source = [](std::string_view source) {
+    return LevelErrors(
+        fmt::format("[{{name: node}}, {{name: rack, source: {}}}, {{name: cluster}}]", source));
+  };
+  EXPECT_EQ(with_source("{label: example.com/rack}"), "");
+  EXPECT_THAT(with_source("{}"), HasSubstr("levels[1].source: has no label"));
+  EXPECT_THAT(with_source("rack"), HasSubstr("levels[1].source: has no label"));
+  EXPECT_THAT(with_source("{label: [a]}"), HasSubstr("levels[1].source: has no label"));
+  EXPECT_THAT(with_source("{label: a b}"), HasSubstr("levels[1].source.label: \"a b\" is not"));
+  EXPECT_THAT(with_source("{label: asterism.dev/domain-rack}"),
+              HasSubstr("use asterism.dev/declared-rack"));
+  EXPECT_THAT(
+      with_source("{lable: x, label: x}"),
+      HasSubstr("levels[1].source.lable: is not a known field (line 3): did you mean label?"));
+}
+
+TEST(ConfigurationLevels, TwoLevelsNeverShareALabel) {
+  EXPECT_THAT(LevelErrors("[{name: node}, {name: a, source: {label: x}}, "
+                          "{name: b, source: {label: x}}, {name: cluster}]"),
+              HasSubstr("levels[2].source.label: x is there twice"));
+}
+
+TEST(ConfigurationLevels, UnknownKeysNameTheNearest) {
+  EXPECT_THAT(LevelErrors("[{name: node, sources: ~}, {name: cluster}]"),
+              HasSubstr("levels[0].sources: is not a known field (line 3): did you mean source?"));
+}
+
+}  // namespace
+}  // namespace asterism::controller
