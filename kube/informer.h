@@ -3,12 +3,16 @@
 // A live copy of one kind: lists, watches, and tells its owner about every change in order. The
 // copy equals the server's at some resourceVersion and never goes back.
 //
-//   Informer<Pod> pods(source, executor, {.on_change = [&](const Change<Pod>& change) {...}});
+//   Informer<Pod> pods(source, executor, clock, rng, kPods, {}, DecodePod,
+//                      {.on_change = [&](const Change<Pod>& change) {...}});
 //   pods.Start();
-//   if (pods.synced()) pods.Find("research/llama-0");
+//   if (pods.synced()) pods.store().Find("research/llama-0");
 //
 // The protocol (list, watch, WatchList, bookmarks, 410, back-off) is kube/watcher.h's; Informer
-// decodes and stores. After a relist, objects that are gone are reported as deleted.
+// decodes and stores. After a relist, objects that are gone are reported as deleted; an object
+// whose resourceVersion is the one in the store is no change; the same name with another UID is a
+// deletion and a new object. An object that cannot be decoded is logged and counted, and the copy
+// that was there stays.
 //
 // Thread-safety: lives on one executor. Cost: one decoded object a change; Find is a hash look-up.
 #pragma once
@@ -20,7 +24,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/executor.h"
+#include "base/log.h"
+#include "base/rng.h"
 #include "base/strings.h"
+#include "kube/decoder.h"
+#include "kube/object.h"
+#include "kube/resource_version.h"
+#include "kube/watcher.h"
 
 namespace asterism::kube {
 
@@ -75,6 +89,134 @@ class Store {
 
  private:
   base::StringMap<Shared<T>> objects_;
+};
+
+template <typename T>
+class Informer final : private WatchSink {
+ public:
+  // The references outlive this. `type`'s names are constants.
+  Informer(WatchSource& source, base::Executor& executor, const base::Clock& clock, base::Rng rng,
+           ResourceType type, WatchOptions options, Decoder<T> decoder, InformerEvents<T> events,
+           WatcherTuning tuning)
+      : events_(std::move(events)),
+        watcher_(
+            source, executor, clock, rng, type, std::move(options),
+            [type, decoder = std::move(decoder)](const RawObject& raw) {
+              return DecodeShared(type, decoder, raw);
+            },
+            *this, tuning) {}
+  Informer(WatchSource& source, base::Executor& executor, const base::Clock& clock, base::Rng rng,
+           ResourceType type, WatchOptions options, Decoder<T> decoder, InformerEvents<T> events)
+      : Informer(source, executor, clock, std::move(rng), type, std::move(options),
+                 std::move(decoder), std::move(events), WatcherTuning()) {}
+
+  void Start() { watcher_.Start(); }
+  // No event comes afterwards; the store stays as it is.
+  void Stop() { watcher_.Stop(); }
+  bool synced() const { return synced_; }
+  const Store<T>& store() const { return store_; }
+  Shared<T> Find(std::string_view key) const { return store_.Find(key); }
+  // How old the copy may be at most, as far as is known: since the server was last heard of.
+  absl::Duration SilentFor() const { return watcher_.SilentFor(); }
+  const std::string& resource_version() const { return watcher_.resource_version(); }
+  const WatcherStats& stats() const { return watcher_.stats(); }
+
+ private:
+  static absl::StatusOr<DecodedObject> DecodeShared(const ResourceType& type,
+                                                    const Decoder<T>& decoder,
+                                                    const RawObject& raw) {
+    DecodedObject decoded;
+    absl::StatusOr<T> object = decoder(raw);
+    if (object.ok()) {
+      auto shared = std::make_shared<const T>(*std::move(object));
+      decoded.key = shared->meta.Key();
+      decoded.resource_version = shared->meta.resource_version;
+      decoded.object = std::move(shared);
+      return decoded;
+    }
+    absl::StatusOr<ObjectMeta> meta = DecodeMeta(raw);
+    if (!meta.ok()) {
+      return meta.status();
+    }
+    decoded.key = meta->Key();
+    decoded.resource_version = meta->resource_version;
+    base::LogWarning("object_unreadable", {{"kind", type.kind},
+                                           {"object", decoded.key},
+                                           {"error", std::string(object.status().message())}});
+    return decoded;
+  }
+
+  void Init() override { listed_.clear(); }
+
+  void InitApply(DecodedObject object) override {
+    std::string key = object.key;
+    listed_.insert_or_assign(std::move(key), std::move(object));
+  }
+
+  void InitDelete(DecodedObject object) override { listed_.erase(object.key); }
+
+  void InitDone() override {
+    std::vector<std::string> gone;
+    store_.ForEach([&](const Shared<T>& object) {
+      if (std::string key = object->meta.Key(); !listed_.contains(key)) {
+        gone.push_back(std::move(key));
+      }
+    });
+    for (const std::string& key : gone) {
+      Report({store_.Remove(key), nullptr});
+    }
+    base::StringMap<DecodedObject> listed;
+    listed.swap(listed_);
+    for (auto& [key, object] : listed) {
+      Apply(std::move(object));
+    }
+    if (!synced_) {
+      synced_ = true;
+      if (events_.on_synced) {
+        events_.on_synced();
+      }
+    }
+  }
+
+  void Apply(DecodedObject object) override {
+    if (object.object == nullptr) {
+      return;
+    }
+    auto after = std::static_pointer_cast<const T>(std::move(object.object));
+    const Shared<T> known = store_.Find(object.key);
+    if (known != nullptr) {
+      const auto order =
+          CompareResourceVersions(object.resource_version, known->meta.resource_version);
+      if (object.resource_version == known->meta.resource_version || (order && *order < 0)) {
+        return;  // the copy never goes back
+      }
+      if (known->meta.uid != after->meta.uid) {
+        // The same name again, but another object: we have missed the end of the first one.
+        Delete(object);
+      }
+    }
+    Shared<T> before = store_.Put(std::move(object.key), after);
+    Report({std::move(before), std::move(after)});
+  }
+
+  void Delete(DecodedObject object) override {
+    Shared<T> before = store_.Remove(object.key);
+    if (before != nullptr) {
+      Report({std::move(before), nullptr});
+    }
+  }
+
+  void Report(const Change<T>& change) {
+    if (events_.on_change) {
+      events_.on_change(change);
+    }
+  }
+
+  const InformerEvents<T> events_;
+  Store<T> store_;
+  base::StringMap<DecodedObject> listed_;  // of a list that is not complete
+  bool synced_ = false;
+  Watcher watcher_;
 };
 
 }  // namespace asterism::kube
