@@ -93,7 +93,7 @@ class YamlTreeBuilder final : public YAML::EventHandler {
       key_ = YamlNode();
       return key_;
     }
-    YamlNode& value = parent.node->fields.emplace_back(*std::move(parent.key), YamlNode()).second;
+    YamlNode& value = parent.node->fields.emplace_back(YamlField{*std::move(parent.key), {}}).value;
     parent.key.reset();
     return value;
   }

@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,6 +24,8 @@ inline constexpr size_t kYamlBytesMax = size_t{1} << 20;
 inline constexpr size_t kYamlDepthMax = 16;
 inline constexpr size_t kYamlNodesMax = 10'000;
 
+struct YamlField;
+
 struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMap };
 
@@ -33,10 +34,15 @@ struct YamlNode {
   bool quoted = false;  // a scalar in quotes is text whatever it looks like
   std::string text;     // of a scalar
   std::vector<YamlNode> items;
-  std::vector<std::pair<std::string, YamlNode>> fields;  // in the order of the file
+  std::vector<YamlField> fields;  // of a map, in the order of the file
 
   // The value of that key, or null.
   const YamlNode* Find(std::string_view key) const;
+};
+
+struct YamlField {
+  std::string key;
+  YamlNode value;
 };
 
 // The error names line and column.

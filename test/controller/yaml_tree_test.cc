@@ -20,7 +20,7 @@ TEST(YamlTree, KeepsOrderLinesAndQuotes) {
   const YamlNode root = ParseYamlTree("b: 1\na: [x, 'y']\nc: {d: ~}\n").value();
   ASSERT_EQ(root.kind, YamlNode::Kind::kMap);
   ASSERT_EQ(root.fields.size(), 3u);
-  EXPECT_EQ(root.fields[0].first, "b");
+  EXPECT_EQ(root.fields[0].key, "b");
   EXPECT_EQ(root.Find("b")->text, "1");
   const YamlNode& list = *root.Find("a");
   EXPECT_EQ(list.line, 2);
