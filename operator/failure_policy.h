@@ -3,8 +3,8 @@
 // What to do when a pod of a gang is lost: which failure came first, what kind it is, and whether
 // the job restarts or fails. Words and defaults are those of JobSet's failure policy.
 //
-//   std::optional<Failure> failure = FindFirstCause(evidence);
-//   RestartDecision decision = Decide(spec.failure_policy, status.restarts, *failure, now);
+//   FirstCause cause = FindFirstCause(lost, now);
+//   RestartDecision decision = DecideRestart(spec.failure_policy, status.restarts, cause, now);
 //
 // Thread-safety: pure. Cost: O(pods).
 #pragma once
@@ -26,10 +26,18 @@ struct LostPod {
   std::string pod_name;
   std::string node;
   bool node_gone = false;  // the node is deleted or not ready
+  // The training container; empty: whichever failed first.
+  std::string container_name;
 };
 
 // The earliest failure of the lost pods, with reason NodeFailure, Preempted, OOMKilled or AppError.
-// `lost` is not empty. Ties fall to the lower rank.
+// `lost` is not empty. An exit counts from when the container finished, an eviction from its
+// condition, a pod that is only gone from `now`; so a real exit beats the pods that vanish after
+// it. Ties fall to the real exit, then to the lower rank.
+//
+// What says what, first match: condition DisruptionTarget; the pod's reason (kubelet); deleted
+// while its container had not failed by itself; reason and exit code of the container. A deleted or
+// vanished pod is NodeFailure where its node is gone, else Preempted.
 FirstCause FindFirstCause(const std::vector<LostPod>& lost, absl::Time now);
 
 struct RestartDecision {
@@ -42,7 +50,10 @@ struct RestartDecision {
 };
 
 // First matching rule wins; without one, NodeFailure and Preempted restart uncounted, the rest
-// restarts counted. The back-off doubles with each counted restart from backoffSeconds, cap 300 s.
+// restarts counted. A rule with exitCodes matches only OOMKilled and AppError with such an exit
+// code. resetAfterSeconds without a failure set `counted` back to 0 (0 seconds: never). The
+// back-off doubles with each counted restart from backoffSeconds, cap 300 s; uncounted restarts
+// wait as long as the last counted one, so that no loop is a hot one.
 RestartDecision DecideRestart(const FailurePolicy& policy, const RestartStatus& restarts,
                               const FirstCause& cause, absl::Time now);
 

@@ -48,8 +48,8 @@ struct QueueQuota {
 struct QueueSpec {
   std::string parent;
   std::vector<std::string> namespaces;
-  std::optional<LabelSelector> namespace_selector;  // empty selector: every namespace
-  JobClass default_class = JobClass::kFinetuning;
+  std::optional<LabelSelector> namespace_selector;    // empty selector: every namespace
+  JobClass default_class = JobClass::kFinetuning;     // absent: the first of allowed_classes
   std::vector<JobClass> allowed_classes;              // empty: any
   std::vector<std::string> allowed_priority_classes;  // empty: any
   std::optional<int64_t> max_gpus_per_job;
@@ -69,11 +69,13 @@ absl::StatusOr<Queue> ParseQueue(std::string_view json);
 absl::Status MayUse(const Queue& queue, const TrainingJob& job,
                     const kube::StringPairs& namespace_labels);
 
+// GPUs in use. Entries add up; one whose product has no quota of its own counts under "*".
 struct QueueUsage {
-  std::string product;  // "*" for all
+  std::string product;
   int64_t used = 0;
 };
-// The body of a server-side apply on /status.
+// The body of a server-side apply on /status: totals, and one row a quota in `products`. The total
+// limit stands only where every quota has one.
 std::string QueueStatusApplyBody(const Queue& queue, const std::vector<QueueUsage>& used,
                                  int64_t pending_jobs, int64_t pending_gpus,
                                  const std::vector<kube::Condition>& conditions);

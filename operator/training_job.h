@@ -25,6 +25,7 @@
 #include "kube/client.h"
 #include "kube/object.h"
 #include "nlohmann/json_fwd.hpp"
+#include "operator/node_ranges.h"
 
 namespace asterism::operators {
 
@@ -42,10 +43,11 @@ std::string_view ToString(JobClass value);
 std::string_view ToLabel(JobClass value);
 std::string_view ToString(Framework value);
 std::string_view ToString(FailureAction value);
+std::optional<JobClass> ParseJobClass(std::string_view word);  // "Finetuning"
 
 struct JobLevelRule {
   std::string level;
-  int64_t block_gpus = 0;
+  int64_t block_gpus = 0;  // the parser fills in spec.gpus where it is absent
   bool required = true;
   std::optional<int64_t> max_wait_seconds;
 };
@@ -84,6 +86,7 @@ struct TrainingJobSpec {
   bool launcher_auto = true;
   std::string shared_memory = "Auto";  // Auto, Off or a quantity
   int64_t master_port = 29500;
+  bool master_port_stated = false;  // else it is derived for pods on the host network
   std::optional<int64_t> active_deadline_seconds;
   std::optional<int64_t> ttl_seconds_after_finished;
   SuccessPolicy success_policy = SuccessPolicy::kAllRanks;
@@ -203,7 +206,8 @@ struct TrainingJob {
   kube::ObjectMeta meta;
   TrainingJobSpec spec;
   TrainingJobStatus status;
-  std::shared_ptr<const nlohmann::json> object;  // whole, as the server sent it
+  // Whole, as the server sent it, without metadata.managedFields.
+  std::shared_ptr<const nlohmann::json> object;
 
   // "namespace/name".
   std::string Key() const { return meta.Key(); }
@@ -211,14 +215,10 @@ struct TrainingJob {
 
 absl::StatusOr<TrainingJob> ParseTrainingJob(std::string_view json);
 
-// The body of a server-side apply on /status: apiVersion, kind, metadata.name and the whole status.
-// Empty parts are left out. Times are RFC 3339 with seconds (conditions) as metav1.Time wants.
+// The body of a server-side apply on /status: apiVersion, kind, metadata.name, metadata.uid (so
+// that a job that was made again under the name is never written) and the whole status. Empty parts
+// are left out; texts are cut to what the schema allows. Times are RFC 3339 with seconds
+// (conditions) as metav1.Time wants, the time of a first cause with microseconds.
 std::string StatusApplyBody(const kube::ObjectMeta& meta, const TrainingJobStatus& status);
-
-// "gpu-[0000-0003]", "gpu-[0000-0003,0007],login-1", "a*2" for a node that repeats: names in order,
-// consecutive numbers of equal width folded. ParseNodeRanges undoes it exactly, at most `limit`
-// names.
-std::string FormatNodeRanges(const std::vector<std::string>& names);
-absl::StatusOr<std::vector<std::string>> ParseNodeRanges(std::string_view text, size_t limit);
 
 }  // namespace asterism::operators

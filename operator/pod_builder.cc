@@ -1,0 +1,361 @@
+#include "operator/pod_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "fmt/format.h"
+#include "kube/quantity.h"
+#include "nlohmann/json.hpp"
+#include "operator/json_fields.h"
+#include "operator/launch_environment.h"
+#include "operator/pod_template.h"
+#include "operator/text_with_holes.h"
+
+namespace asterism::operators {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kSharedMemoryVolume = "asterism-shm";
+constexpr const char* kSharedMemoryPath = "/dev/shm";
+constexpr const char* kHostsVolume = "asterism-hosts";
+constexpr std::string_view kManagedTaint = "asterism.dev/managed";
+constexpr size_t kConfigMapBytesMax = 1 << 20;
+
+// What differs between the pods of a gang; holes of the pod's text.
+enum PodHole : size_t { kFirstRank, kLastRank, kPodIndex, kEpoch, kNode, kDomain, kPodHoles };
+
+absl::Status CheckMeta(const kube::ObjectMeta& meta) {
+  // The rules of the schema; names of pods, hosts and the service are made from it.
+  const auto is_name_char = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  const std::string& name = meta.name;
+  if (name.empty() || name.size() > 40 || name[0] < 'a' || name[0] > 'z' || name.back() == '-' ||
+      !std::all_of(name.begin(), name.end(), is_name_char)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "metadata.name: \"{}\" cannot become a host name: at most 40 characters, start "
+        "with a lower case letter, then lower case letters, digits and -, the last no -",
+        CutText(name, 64)));
+  }
+  if (meta.namespace_name.empty() || meta.uid.empty()) {
+    return absl::InvalidArgumentError(
+        "metadata: namespace and uid are missing: only a job that the API server keeps has pods");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSharedMemory(const std::string& text) {
+  if (text == "Auto" || text == "Off") {
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<int64_t> bytes = kube::ParseQuantity(text);
+  if (!bytes.ok() || *bytes <= 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.sharedMemory: \"{}\": use Auto, \"Off\" or a quantity such as 64Gi",
+                    CutText(text, 64)));
+  }
+  return absl::OkStatus();
+}
+
+// The list `name` of `object`, made when it is absent.
+json& List(json& object, const char* name) {
+  json& list = object[name];
+  if (!list.is_array()) {
+    list = json::array();
+  }
+  return list;
+}
+
+bool Mounts(const json& container, std::string_view path) {
+  const auto mounts = container.find("volumeMounts");
+  if (mounts == container.end()) {
+    return false;
+  }
+  return std::any_of(mounts->begin(), mounts->end(), [path](const json& mount) {
+    std::string mounted = mount.value("mountPath", "");
+    while (mounted.size() > 1 && mounted.back() == '/') {
+      mounted.pop_back();
+    }
+    return mounted == path;
+  });
+}
+
+json OwnerReferences(const kube::ObjectMeta& job) {
+  return json::array({{{"apiVersion", "asterism.dev/v1alpha1"},
+                       {"kind", kTrainingJobs.kind},
+                       {"name", job.name},
+                       {"uid", job.uid},
+                       {"controller", true},
+                       {"blockOwnerDeletion", true}}});
+}
+
+// Of the service and the host file.
+json CompanionMeta(const kube::ObjectMeta& job, std::string name) {
+  return {{"name", std::move(name)},
+          {"namespace", job.namespace_name},
+          {"labels", {{std::string(kJobLabel), job.name}, {std::string(kJobUidLabel), job.uid}}},
+          {"ownerReferences", OwnerReferences(job)}};
+}
+
+void AddMetadata(const TrainingJob& job, const GangShape& shape, const HoleMarks& marks,
+                 json& metadata) {
+  metadata["name"] =
+      fmt::format("{}-r{}-e{}", JobInstance(job.meta), marks[kFirstRank], marks[kEpoch]);
+  metadata["namespace"] = job.meta.namespace_name;
+  metadata["ownerReferences"] = OwnerReferences(job.meta);
+  json& labels = metadata["labels"];
+  labels[std::string(kJobLabel)] = job.meta.name;
+  labels[std::string(kJobUidLabel)] = job.meta.uid;
+  labels[std::string(kQueueLabel)] = job.spec.queue;
+  labels[std::string(kClassLabel)] = ToLabel(shape.job_class);
+  labels[std::string(kLiveLabel)] = "true";
+  json& annotations = metadata["annotations"];
+  annotations[std::string(kRanksAnnotation)] =
+      fmt::format("{}-{}", marks[kFirstRank], marks[kLastRank]);
+  annotations[std::string(kEpochAnnotation)] = marks[kEpoch];
+  annotations[std::string(kPodsAnnotation)] = std::to_string(shape.pods);
+}
+
+void AddToleration(std::string_view key, json& spec) {
+  const json toleration = {{"key", key}, {"operator", "Exists"}, {"effect", "NoSchedule"}};
+  json& tolerations = List(spec, "tolerations");
+  if (std::find(tolerations.begin(), tolerations.end(), toleration) == tolerations.end()) {
+    tolerations.push_back(toleration);
+  }
+}
+
+void AddScheduling(const TrainingJob& job, const PodSettings& settings, const HoleMarks& marks,
+                   json& spec) {
+  spec["schedulerName"] = settings.scheduler_name;
+  spec["restartPolicy"] = "Never";
+  spec["hostname"] = fmt::format("{}-r{}", job.meta.name, marks[kFirstRank]);
+  spec["subdomain"] = job.meta.name;
+  if (!job.spec.priority_class_name.empty()) {
+    spec["priorityClassName"] = job.spec.priority_class_name;
+  }
+  if (spec.value("hostNetwork", false) && !spec.contains("dnsPolicy")) {
+    spec["dnsPolicy"] = "ClusterFirstWithHostNet";
+  }
+  AddToleration(kManagedTaint, spec);
+  AddToleration(job.spec.resource_name, spec);
+}
+
+// Into each term, since the terms are alternatives: exactly one name a term lets kube-scheduler
+// look at one node instead of all.
+void AddPin(const std::string& node, json& spec) {
+  const json pin = {{"key", "metadata.name"}, {"operator", "In"}, {"values", json::array({node})}};
+  json& required =
+      spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+  json& terms = List(required, "nodeSelectorTerms");
+  if (terms.empty()) {
+    terms.push_back(json::object());
+  }
+  for (json& term : terms) {
+    List(term, "matchFields").push_back(pin);
+  }
+}
+
+void AddGpus(const TrainingJobSpec& job, int64_t gpus_per_pod, json& trainer) {
+  for (const char* part : {"limits", "requests"}) {
+    trainer["resources"][part][job.resource_name] = std::to_string(gpus_per_pod);
+  }
+}
+
+void AddSharedMemory(const std::string& shared_memory, json& spec, json& trainer) {
+  if (shared_memory == "Off" || Mounts(trainer, kSharedMemoryPath)) {
+    return;
+  }
+  json volume = {{"name", kSharedMemoryVolume}, {"emptyDir", {{"medium", "Memory"}}}};
+  if (shared_memory != "Auto") {
+    volume["emptyDir"]["sizeLimit"] = shared_memory;
+  }
+  List(spec, "volumes").push_back(std::move(volume));
+  List(trainer, "volumeMounts")
+      .push_back({{"name", kSharedMemoryVolume}, {"mountPath", kSharedMemoryPath}});
+}
+
+void AddHostFile(const kube::ObjectMeta& job, json& spec, json& trainer) {
+  List(spec, "volumes")
+      .push_back({{"name", kHostsVolume}, {"configMap", {{"name", HostFileMapName(job)}}}});
+  List(trainer, "volumeMounts")
+      .push_back({{"name", kHostsVolume}, {"mountPath", kHostFileFolder}, {"readOnly", true}});
+}
+
+// The text that the user gave a variable; empty when there is none or it comes from elsewhere.
+std::string UserValue(const json& env, std::string_view name) {
+  std::string value;
+  for (const json& variable : env) {
+    if (variable.value("name", "") == name) {
+      value = variable.value("value", "");
+    }
+  }
+  return value;
+}
+
+void AddEnvironment(const TrainingJob& job, const GangShape& shape, const HoleMarks& marks,
+                    bool host_network, json& trainer) {
+  const json user = std::exchange(List(trainer, "env"), json::array());
+  const int64_t port = host_network && !job.spec.master_port_stated
+                           ? HostNetworkMasterPort(job.meta.uid)
+                           : job.spec.master_port;
+  LaunchFacts facts{.framework = job.spec.framework,
+                    .job = job.meta.name,
+                    .uid = job.meta.uid,
+                    .pods = shape.pods,
+                    .processes_per_pod = shape.processes_per_pod,
+                    .master_address = UserValue(user, "MASTER_ADDR"),
+                    .master_port = UserValue(user, "MASTER_PORT")};
+  if (facts.master_address.empty()) {
+    facts.master_address = MasterAddress(job.meta);
+  }
+  if (facts.master_port.empty()) {
+    facts.master_port = std::to_string(port);
+  }
+  json& env = trainer["env"];
+  for (LaunchVariable& variable :
+       LaunchEnvironment(facts, {marks[kFirstRank], marks[kPodIndex], marks[kEpoch]})) {
+    const bool users = std::any_of(user.begin(), user.end(), [&variable](const json& own) {
+      return own.value("name", "") == variable.name;
+    });
+    if (!users) {
+      env.push_back({{"name", std::move(variable.name)}, {"value", std::move(variable.value)}});
+    }
+  }
+  env.insert(env.end(), user.begin(), user.end());
+}
+
+json BuildPod(const TrainingJob& job, const GangShape& shape, const PodSettings& settings,
+              const HoleMarks& marks) {
+  json pod = MergePodTemplate(*job.object, job.spec.container_name);
+  pod["apiVersion"] = "v1";
+  pod["kind"] = "Pod";
+  AddMetadata(job, shape, marks, pod["metadata"]);
+  json& spec = pod["spec"];
+  AddScheduling(job, settings, marks, spec);
+  json& trainer = *FindContainer(spec, job.spec.container_name);
+  AddGpus(job.spec, shape.gpus_per_pod, trainer);
+  AddSharedMemory(job.spec.shared_memory, spec, trainer);
+  if (WantsHostFile(job.spec.framework)) {
+    AddHostFile(job.meta, spec, trainer);
+  }
+  AddEnvironment(job, shape, marks, spec.value("hostNetwork", false), trainer);
+  return pod;
+}
+
+// The text of a string inside the quotes of JSON.
+std::string InsideQuotes(std::string_view text) {
+  const std::string quoted = DumpJson(json(text));
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+absl::StatusOr<std::string> MakeHostFileBody(const kube::ObjectMeta& job, const GangShape& shape) {
+  const std::string text = HostFile(job, shape);
+  if (text.size() > kConfigMapBytesMax) {
+    return absl::InvalidArgumentError(fmt::format(
+        "spec.framework: the host file of {} pods has {} bytes, more than a ConfigMap holds ({}): "
+        "use TorchRun, which needs none, or a larger gpusPerPod",
+        shape.pods, text.size(), kConfigMapBytesMax));
+  }
+  return DumpJson({{"apiVersion", "v1"},
+                   {"kind", "ConfigMap"},
+                   {"metadata", CompanionMeta(job, HostFileMapName(job))},
+                   {"data", {{std::string(kHostFileName), text}}}});
+}
+
+std::string MakeServiceBody(const kube::ObjectMeta& job) {
+  return DumpJson(
+      {{"apiVersion", "v1"},
+       {"kind", "Service"},
+       {"metadata", CompanionMeta(job, job.name)},
+       {"spec",
+        {{"clusterIP", "None"},
+         {"publishNotReadyAddresses", true},
+         {"selector",
+          {{std::string(kJobUidLabel), job.uid}, {std::string(kLiveLabel), "true"}}}}}});
+}
+
+absl::Status CheckJob(const TrainingJob& job, const GangShape& shape) {
+  RETURN_IF_ERROR(CheckMeta(job.meta));
+  if (job.object == nullptr) {
+    return absl::InvalidArgumentError("spec: the job was not read from an object");
+  }
+  if (job.spec.framework == Framework::kMpi) {
+    return absl::FailedPreconditionError(
+        "spec.framework: MPI needs asterism-launch, which this installation does not have: use "
+        "TorchRun, DeepSpeed or Plain");
+  }
+  RETURN_IF_ERROR(CheckSharedMemory(job.spec.shared_memory));
+  return CheckPodTemplate(*job.object, {.container_name = job.spec.container_name,
+                                        .resource_name = job.spec.resource_name,
+                                        .gpus_per_pod = shape.gpus_per_pod,
+                                        .launcher = job.spec.launcher_auto});
+}
+
+}  // namespace
+
+struct PodBuilder::Template {
+  int64_t processes_per_pod = 1;
+  // Without and with a pin; without and with a domain.
+  std::vector<TextWithHoles> pods;
+  std::string service;
+  std::string host_file;
+
+  static size_t Variant(bool pinned, bool in_domain) {
+    return (pinned ? size_t{1} : size_t{0}) + (in_domain ? size_t{2} : size_t{0});
+  }
+};
+
+absl::StatusOr<PodBuilder> PodBuilder::Make(const TrainingJob& job, const GangShape& shape,
+                                            const PodSettings& settings) try {
+  RETURN_IF_ERROR(CheckJob(job, shape));
+  auto made = std::make_shared<Template>();
+  made->processes_per_pod = shape.processes_per_pod;
+  const HoleMarks marks(kPodHoles, DumpJson(*job.object) + settings.scheduler_name);
+  json pod = BuildPod(job, shape, settings, marks);
+  json pinned = pod;
+  AddPin(marks[kNode], pinned["spec"]);
+  for (const bool in_domain : {false, true}) {
+    for (json* variant : {&pod, &pinned}) {
+      if (in_domain) {
+        (*variant)["metadata"]["annotations"][std::string(kDomainAnnotation)] = marks[kDomain];
+      }
+      made->pods.emplace_back(DumpJson(*variant), marks);
+    }
+  }
+  made->service = MakeServiceBody(job.meta);
+  if (WantsHostFile(job.spec.framework)) {
+    ASSIGN_OR_RETURN(made->host_file, MakeHostFileBody(job.meta, shape));
+  }
+  PodBuilder builder;
+  builder.template_ = std::move(made);
+  return builder;
+} catch (const json::exception& error) {
+  // A type that CheckPodTemplate does not know of.
+  return absl::InvalidArgumentError(fmt::format("spec.template: {}", error.what()));
+}
+
+std::string PodBuilder::PodBody(const BlockHome& home) const {
+  const int64_t ranks = template_->processes_per_pod;
+  std::array<std::string, kPodHoles> values;
+  values[kFirstRank] = std::to_string(home.first_rank);
+  values[kLastRank] = std::to_string(home.first_rank + ranks - 1);
+  values[kPodIndex] = std::to_string(home.first_rank / ranks);
+  values[kEpoch] = std::to_string(home.epoch);
+  values[kNode] = InsideQuotes(home.node);
+  values[kDomain] = InsideQuotes(home.domain);
+  return template_->pods[Template::Variant(!home.node.empty(), !home.domain.empty())].Fill(values);
+}
+
+std::string PodBuilder::ServiceBody() const {
+  return template_->service;
+}
+
+std::string PodBuilder::HostFileBody() const {
+  return template_->host_file;
+}
+
+}  // namespace asterism::operators

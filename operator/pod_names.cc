@@ -1,0 +1,27 @@
+#include "operator/pod_names.h"
+
+#include "fmt/format.h"
+
+namespace asterism::operators {
+
+std::string JobInstance(const kube::ObjectMeta& job) {
+  return fmt::format("{}-{}", job.name, std::string_view(job.uid).substr(0, 5));
+}
+
+std::string PodName(const kube::ObjectMeta& job, int64_t first_rank, int64_t epoch) {
+  return fmt::format("{}-r{}-e{}", JobInstance(job), first_rank, epoch);
+}
+
+std::string HostName(const kube::ObjectMeta& job, int64_t first_rank) {
+  return fmt::format("{}-r{}", job.name, first_rank);
+}
+
+std::string HostAddress(const kube::ObjectMeta& job, int64_t first_rank) {
+  return fmt::format("{}.{}.{}.svc", HostName(job, first_rank), job.name, job.namespace_name);
+}
+
+std::string HostFileMapName(const kube::ObjectMeta& job) {
+  return JobInstance(job) + "-hosts";
+}
+
+}  // namespace asterism::operators

@@ -1,0 +1,284 @@
+#include "operator/training_job_status.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace asterism::operators {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kCountMax = std::numeric_limits<int32_t>::max();
+constexpr int64_t kLongMax = std::numeric_limits<int64_t>::max();
+constexpr size_t kRunsMax = 131072;
+constexpr size_t kLevelsMax = 16;
+constexpr size_t kTextBytesMax = 4096;
+constexpr size_t kNameBytesMax = 253;
+
+// ---- reading ----
+
+int64_t CountOf(const JsonFields& fields, std::string_view name) {
+  return fields.Int(name, 0, kCountMax).value_or(0);
+}
+
+int64_t LongOf(const JsonFields& fields, std::string_view name) {
+  return fields.Int(name, 0, kLongMax).value_or(0);
+}
+
+std::string StringOf(const JsonFields& fields, std::string_view name) {
+  return fields.String(name).value_or("");
+}
+
+EffectiveStatus ParseEffective(const JsonFields& fields) {
+  return {.job_class = StringOf(fields, "class"),
+          .gpus_per_pod = CountOf(fields, "gpusPerPod"),
+          .gpu_product = StringOf(fields, "gpuProduct"),
+          .processes_per_pod = CountOf(fields, "processesPerPod"),
+          .pods = CountOf(fields, "pods")};
+}
+
+PodCounts ParsePodCounts(const JsonFields& fields) {
+  return {.desired = CountOf(fields, "desired"),
+          .bound = CountOf(fields, "bound"),
+          .running = CountOf(fields, "running"),
+          .succeeded = CountOf(fields, "succeeded"),
+          .failed = CountOf(fields, "failed")};
+}
+
+WaitingStatus ParseWaiting(const JsonFields& fields) {
+  return {.reason = StringOf(fields, "reason"),
+          .message = StringOf(fields, "message"),
+          .queue_position = CountOf(fields, "queuePosition"),
+          .nearest_change = StringOf(fields, "nearestChange")};
+}
+
+PlacementStatus ParsePlacement(const JsonFields& fields) {
+  PlacementStatus placement;
+  placement.epoch = LongOf(fields, "epoch");
+  placement.digest = StringOf(fields, "digest");
+  for (const JsonFields& level : fields.Objects("levels", kLevelsMax)) {
+    placement.levels.push_back({.level = StringOf(level, "level"),
+                                .domains = CountOf(level, "domains"),
+                                .ring_cuts = CountOf(level, "ringCuts"),
+                                .ring_cuts_minimum = CountOf(level, "ringCutsMinimum")});
+  }
+  size_t nodes_left = kGpusMax;
+  for (const JsonFields& entry : fields.Objects("runs", kRunsMax)) {
+    PlacementRun& run = placement.runs.emplace_back();
+    run.domain = StringOf(entry, "domain");
+    run.first_rank = CountOf(entry, "firstRank");
+    run.ranks = CountOf(entry, "ranks");
+    run.epoch = LongOf(entry, "epoch");
+    absl::StatusOr<std::vector<std::string>> nodes =
+        ParseNodeRanges(StringOf(entry, "nodes"), nodes_left);
+    if (!nodes.ok()) {
+      entry.Fail("nodes", std::string(nodes.status().message()));
+      break;
+    }
+    nodes_left -= nodes->size();
+    run.nodes = *std::move(nodes);
+  }
+  return placement;
+}
+
+std::optional<int32_t> CodeOf(const JsonFields& fields, std::string_view name) {
+  const std::optional<int64_t> value =
+      fields.Int(name, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+  return value.has_value() ? std::optional(static_cast<int32_t>(*value)) : std::nullopt;
+}
+
+RestartStatus ParseRestarts(const JsonFields& fields) {
+  RestartStatus restarts;
+  restarts.count = CountOf(fields, "count");
+  restarts.counted = CountOf(fields, "counted");
+  if (fields.Has("last")) {
+    const JsonFields last = fields.Object("last");
+    restarts.last = FirstCause{.time = last.Time("time").value_or(absl::InfinitePast()),
+                               .reason = StringOf(last, "reason"),
+                               .message = StringOf(last, "message"),
+                               .rank = CountOf(last, "rank"),
+                               .pod = StringOf(last, "pod"),
+                               .node = StringOf(last, "node"),
+                               .exit_code = CodeOf(last, "exitCode"),
+                               .signal = CodeOf(last, "signal")};
+  }
+  return restarts;
+}
+
+TimingStatus ParseTimings(const JsonFields& fields) {
+  return {.queued_ms = fields.Int("queuedMilliseconds", 0, kLongMax),
+          .decide_us = fields.Int("decideMicroseconds", 0, kLongMax),
+          .commit_ms = fields.Int("commitMilliseconds", 0, kLongMax),
+          .start_ms = fields.Int("startMilliseconds", 0, kLongMax)};
+}
+
+// ---- writing; zero and empty are the same as absent ----
+
+void Put(json& object, const char* name, int64_t value) {
+  if (value != 0) {
+    object[name] = value;
+  }
+}
+
+void Put(json& object, const char* name, std::string_view text, size_t bytes_max) {
+  if (!text.empty()) {
+    object[name] = CutText(text, bytes_max);
+  }
+}
+
+template <typename Number>
+void Put(json& object, const char* name, const std::optional<Number>& value) {
+  if (value.has_value()) {
+    object[name] = *value;
+  }
+}
+
+void PutPart(json& object, const char* name, json part) {
+  if (!part.empty()) {
+    object[name] = std::move(part);
+  }
+}
+
+json EffectiveJson(const EffectiveStatus& effective) {
+  json part = json::object();
+  Put(part, "class", effective.job_class, kNameBytesMax);
+  Put(part, "gpusPerPod", effective.gpus_per_pod);
+  Put(part, "gpuProduct", effective.gpu_product, kNameBytesMax);
+  Put(part, "processesPerPod", effective.processes_per_pod);
+  Put(part, "pods", effective.pods);
+  return part;
+}
+
+// A reader wants to see "running: 0", so all counts stand there or none.
+json PodCountsJson(const PodCounts& pods) {
+  if (pods == PodCounts{}) {
+    return json::object();
+  }
+  return {{"desired", pods.desired},
+          {"bound", pods.bound},
+          {"running", pods.running},
+          {"succeeded", pods.succeeded},
+          {"failed", pods.failed}};
+}
+
+json WaitingJson(const WaitingStatus& waiting) {
+  json part = json::object();
+  if (waiting.reason.empty()) {
+    return part;
+  }
+  part["reason"] = waiting.reason;
+  Put(part, "message", waiting.message, kTextBytesMax);
+  Put(part, "queuePosition", waiting.queue_position);
+  Put(part, "nearestChange", waiting.nearest_change, kTextBytesMax);
+  return part;
+}
+
+json PlacementJson(const PlacementStatus& placement) {
+  json part = json::object();
+  if (placement == PlacementStatus{}) {
+    return part;
+  }
+  part["epoch"] = placement.epoch;
+  Put(part, "digest", placement.digest, kNameBytesMax);
+  for (const PlacementLevelStatus& level : placement.levels) {
+    part["levels"].push_back({{"level", level.level},
+                              {"domains", level.domains},
+                              {"ringCuts", level.ring_cuts},
+                              {"ringCutsMinimum", level.ring_cuts_minimum}});
+  }
+  for (const PlacementRun& run : placement.runs) {
+    json& entry = part["runs"].emplace_back(json{{"nodes", FormatNodeRanges(run.nodes)},
+                                                 {"firstRank", run.first_rank},
+                                                 {"ranks", run.ranks},
+                                                 {"epoch", run.epoch}});
+    Put(entry, "domain", run.domain, kNameBytesMax);
+  }
+  return part;
+}
+
+json RestartsJson(const RestartStatus& restarts) {
+  json part = json::object();
+  if (restarts == RestartStatus{}) {
+    return part;
+  }
+  part["count"] = restarts.count;
+  part["counted"] = restarts.counted;
+  if (restarts.last.has_value()) {
+    const FirstCause& cause = *restarts.last;
+    json& last = part["last"];
+    last = {{"time", FormatMicroseconds(cause.time)}, {"rank", cause.rank}};
+    Put(last, "reason", cause.reason, kNameBytesMax);
+    Put(last, "message", cause.message, kTextBytesMax);
+    Put(last, "pod", cause.pod, kNameBytesMax);
+    Put(last, "node", cause.node, kNameBytesMax);
+    Put(last, "exitCode", cause.exit_code);
+    Put(last, "signal", cause.signal);
+  }
+  return part;
+}
+
+json TimingsJson(const TimingStatus& timings) {
+  json part = json::object();
+  Put(part, "queuedMilliseconds", timings.queued_ms);
+  Put(part, "decideMicroseconds", timings.decide_us);
+  Put(part, "commitMilliseconds", timings.commit_ms);
+  Put(part, "startMilliseconds", timings.start_ms);
+  return part;
+}
+
+}  // namespace
+
+TrainingJobStatus ParseStatus(const JsonFields& fields) {
+  TrainingJobStatus status;
+  status.observed_generation = LongOf(fields, "observedGeneration");
+  status.conditions = ParseConditions(fields);
+  status.state = StringOf(fields, "state");
+  status.start_time = fields.Time("startTime");
+  status.completion_time = fields.Time("completionTime");
+  status.gpus = CountOf(fields, "gpus");
+  status.selector = StringOf(fields, "selector");
+  status.placed = StringOf(fields, "placed");
+  status.effective = ParseEffective(fields.Object("effective"));
+  status.pods = ParsePodCounts(fields.Object("pods"));
+  status.waiting = ParseWaiting(fields.Object("waiting"));
+  status.placement = ParsePlacement(fields.Object("placement"));
+  status.restarts = ParseRestarts(fields.Object("restarts"));
+  status.timings = ParseTimings(fields.Object("timings"));
+  return status;
+}
+
+std::string StatusApplyBody(const kube::ObjectMeta& meta, const TrainingJobStatus& status) {
+  json body = ApplyHead(kTrainingJobs.kind, meta);
+  json& out = body["status"];
+  out = json::object();
+  Put(out, "observedGeneration", status.observed_generation);
+  PutPart(out, "conditions", ConditionsJson(status.conditions));
+  Put(out, "state", status.state, kNameBytesMax);
+  if (status.start_time.has_value()) {
+    out["startTime"] = FormatSeconds(*status.start_time);
+  }
+  if (status.completion_time.has_value()) {
+    out["completionTime"] = FormatSeconds(*status.completion_time);
+  }
+  Put(out, "gpus", status.gpus);
+  Put(out, "selector", status.selector, kTextBytesMax);
+  Put(out, "placed", status.placed, kNameBytesMax);
+  PutPart(out, "effective", EffectiveJson(status.effective));
+  PutPart(out, "pods", PodCountsJson(status.pods));
+  PutPart(out, "waiting", WaitingJson(status.waiting));
+  PutPart(out, "placement", PlacementJson(status.placement));
+  PutPart(out, "restarts", RestartsJson(status.restarts));
+  PutPart(out, "timings", TimingsJson(status.timings));
+  return DumpJson(body);
+}
+
+bool TrainingJobStatus::Is(std::string_view condition_type) const {
+  const kube::Condition* condition = kube::FindCondition(conditions, condition_type);
+  return condition != nullptr && condition->status == "True";
+}
+
+}  // namespace asterism::operators
