@@ -1,0 +1,96 @@
+"""What a running demo leaves on the machine, so that `stop` finds it and a second demo does not start: a directory of its own
+for the controller (processes, logs, configuration) beside the rig named `demo`.
+
+The lock is on the directory, held while a demo starts or is taken down. Processes are known as in the rig: by pid, start time
+and boot, never by name.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import time
+
+from harness import places
+
+from rig import places as rig_places, processes, state
+from rig.errors import ALREADY_RUNNING, RigError
+
+RIG = "demo"
+_STOP_GRACE_S = 5.0
+_CLEANUP_S = 60.0
+_LOCK_TRIES = 100
+_STARTING = "starting"    # pid of the command that starts it
+
+
+class Home:
+    def __init__(self):
+        self.folder = rig_places.root() / f"asterism-demo-{os.getuid()}"
+        self.rig = state.Rig(RIG)
+
+    def __truediv__(self, part):
+        return self.folder / part
+
+    def complete(self):
+        return (self / "complete").exists() and self.rig.load().get("complete", False)
+
+    def pid_files(self):
+        return sorted(self.folder.glob("*.pid")) if self.folder.is_dir() else []
+
+    @contextlib.contextmanager
+    def starting(self):
+        """Held while a demo starts. Refuses where one runs; cleans what one that was killed has left."""
+        with self._lock():
+            if self.complete():
+                raise RigError("a demo is already running on this machine",
+                               "look at it: test/demo/demo status; take it down: make demo-stop", ALREADY_RUNNING)
+            if self.rig.exists() or any(self.folder.iterdir()):
+                print("cleaning up a demo that did not finish")
+                self._end_everything()
+            processes.write_own_pid(self / _STARTING)
+            yield
+            (self / _STARTING).unlink()
+            (self / "complete").touch()
+
+    def take_down(self):
+        """Ends and removes everything, whatever state it is in. Returns whether there was anything. Works inside `starting` too."""
+        found = self.folder.is_dir() or self.rig.exists()
+        starting = processes.running_pid(self / _STARTING)
+        if starting not in (None, os.getpid()):
+            processes.send(self / _STARTING, signal.SIGTERM)    # it cleans up itself
+            processes.wait_gone(self / _STARTING, _CLEANUP_S)
+        self._end_everything()
+        with contextlib.suppress(FileNotFoundError):
+            self.folder.rmdir()
+        return found
+
+    def _end_everything(self):
+        for pid_file in self.pid_files():
+            processes.stop(pid_file, _STOP_GRACE_S)
+        # Also ends an `up` that is at work.
+        subprocess.run([places.RIG / "down", "--name", RIG], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+        if rig_places.is_own(self.folder):
+            for entry in self.folder.iterdir():
+                entry.unlink()
+
+    @contextlib.contextmanager
+    def _lock(self):
+        for _ in range(_LOCK_TRIES):
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            if not rig_places.is_own(self.folder):
+                raise RigError(f"not a directory of yours: {self.folder}", "remove it, or set ASTERISM_RIG_ROOT to another folder")
+            try:
+                handle = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                continue  # just removed by a `stop`
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield
+                return
+            except BlockingIOError:
+                raise RigError("another demo is being started on this machine", "wait for it, or end it: make demo-stop", ALREADY_RUNNING) from None
+            finally:
+                os.close(handle)
+            time.sleep(0.01)
+        raise RigError(f"{self.folder} cannot be locked")

@@ -1,0 +1,100 @@
+"""Prints the job as it runs: the tree of the topology, the rank map, the time of each stage, and how to look further."""
+
+from harness import placement, pods as pod_facts
+
+_LEVEL = "supernode"
+_SHOWN = 3
+
+
+def everything(demo, seconds):
+    job, pods, nodes = demo.job(), demo.pods(), demo.nodes()
+    pods = sorted((pod for pod in pods if pod_facts.job_uid(pod)), key=lambda pod: pod_facts.ranks(pod)[0])
+    supernode_of = {node["metadata"]["name"]: node["metadata"]["labels"][placement.SUPERNODE_LABEL] for node in nodes}
+    print()
+    tree(job, pods, supernode_of, demo.rig.gpus_per_node)
+    print()
+    rank_map(pods, supernode_of)
+    print()
+    stages(job, len(pods), seconds)
+
+
+def tree(job, pods, supernode_of, gpus_per_node):
+    ranks = {}
+    for pod in pods:
+        ranks.setdefault(supernode_of[pod_facts.node(pod)], []).append(pod)
+    sizes = {}
+    for name in supernode_of.values():
+        sizes[name] = sizes.get(name, 0) + 1
+    held = sum(map(pod_facts.gpus, pods))
+    name = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
+    print(f"cluster                  {len(supernode_of):,} nodes, {len(supernode_of) * gpus_per_node:,} GPUs, {held} held by {name}")
+    holders = sorted(ranks, key=lambda domain: pod_facts.ranks(ranks[domain][0])[0])
+    for index, domain in enumerate(holders):
+        own = ranks[domain]
+        if _SHOWN <= index < len(holders) - 1:
+            if index == _SHOWN:
+                between = [pod for each in holders[_SHOWN:-1] for pod in ranks[each]]
+                print(f"├─ {len(holders) - 1 - _SHOWN} supernodes         {holders[_SHOWN]} to {holders[-2]}, {_span(between)}")
+            continue
+        print(f"├─ supernode {domain:<12}{sum(map(pod_facts.gpus, own))} of {sizes[domain] * gpus_per_node} GPUs held, {_span(own)}")
+        if index == 0:
+            for number, pod in enumerate(own):
+                branch = "└─" if number == len(own) - 1 else "├─"
+                print(f"│  {branch} node {pod_facts.node(pod):<14}{_span([pod])}")
+    free = len(sizes) - len(holders)
+    print(f"└─ {free} supernodes        free")
+    for level in job["status"]["placement"]["levels"]:
+        if level["level"] == _LEVEL:
+            print(f"The ring over the ranks leaves a supernode {level.get('ringCuts', 0)} times; "
+                  f"{level.get('ringCutsMinimum', 0)} is the least that {level['domains']} supernodes allow.")
+
+
+def _span(pods):
+    return f"ranks {pod_facts.ranks(pods[0])[0]} to {pod_facts.ranks(pods[-1])[1]}"
+
+
+def rank_map(pods, supernode_of):
+    print(f"{'ranks':<12}{'node':<12}{'supernode':<12}pod")
+    for index, pod in enumerate(pods):
+        if _SHOWN < index < len(pods) - 2:
+            if index == _SHOWN + 1:
+                print(f"... {len(pods) - _SHOWN - 3} more")
+            continue
+        first, last = pod_facts.ranks(pod)
+        print(f"{f'{first}-{last}':<12}{pod_facts.node(pod):<12}{supernode_of[pod_facts.node(pod)]:<12}{pod_facts.name(pod)}")
+
+
+def stages(job, count, seconds):
+    timings = job["status"]["timings"]
+    print("stage       time        what")
+    rows = [("queued", f"{timings.get('queuedMilliseconds', 0)} ms", "admission, dry run of one pod, turn in the queue"),
+            ("decide", f"{timings.get('decideMicroseconds', 0)} us", "one placement decision: nodes and rank order"),
+            ("commit", f"{timings.get('commitMilliseconds', 0)} ms", f"create {count} pinned pods, and the last bind by kube-scheduler"),
+            ("start", f"{timings.get('startMilliseconds', 0)} ms", "last bind until all pods are Running (simulated)"),
+            ("all", f"{seconds * 1000:.0f} ms", "from `kubectl apply` until the job is Running, as this program saw it")]
+    for stage, value, what in rows:
+        print(f"{stage:<12}{value:<12}{what}")
+
+
+def how_to_go_on(demo):
+    environment = f"{demo.rig['ASTERISM_RIG_DIR']}/rig.env"
+    first = min((pod for pod in demo.pods() if pod_facts.job_uid(pod)), key=lambda pod: pod_facts.ranks(pod)[0], default=None)
+    pod = pod_facts.name(first) if first else "POD"
+    metrics = f"http://127.0.0.1:{demo.metrics_port}"
+    print(f"""It goes on running. Look further:
+
+    . {environment}; export PATH=$ASTERISM_RIG_BIN:$PATH
+    kubectl get trainingjobs,queues -A
+    kubectl -n research describe tj llama
+    kubectl -n research get pods -o wide
+    curl -s {metrics}/metrics | grep ^asterism_      # also /healthz /readyz /ledgerz /configz
+    less {demo.log}
+
+Let a rank fail, and see the gang restart under a new epoch:
+
+    kubectl -n research annotate pod {pod} rig.asterism.dev/exit-code=1
+    kubectl -n research get tj llama -o wide --watch
+
+Stop it:
+
+    make demo-stop""")

@@ -1,0 +1,42 @@
+"""Installs the chart on a rig, as a user would, for a controller that runs as a local process."""
+
+import json
+import subprocess
+import tempfile
+
+from harness import places
+from harness.failure import Failed
+
+from rig import programs
+
+NAMESPACE = "asterism-system"
+SERVICE_ACCOUNT = f"{NAMESPACE}/asterism-controller"
+# Fast enough to be waited for in a test.
+LEASE = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 0.5}
+_NO_PODS = {"controller": {"replicas": 0}, "scheduler": {"replicas": 0}}
+
+
+def install(rig, config=None):
+    """Returns the text of the controller's configuration, as it stands in the ConfigMap. `config`: values that differ."""
+    values = {**_NO_PODS, "config": {"leaderElection": LEASE, **(config or {})}}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(values, file)
+        file.flush()
+        rig.helm("install", "asterism", places.CHART, "--namespace", NAMESPACE, "--create-namespace", "--values", file.name)
+    # The garbage collector looks for new kinds every 30 s only; until then it does not see that a job is gone.
+    rig.component("kube-controller-manager", "kill")
+    rig.component("kube-controller-manager", "start")
+    return rig.kubectl("--namespace", NAMESPACE, "get", "configmap", "asterism-config", "--output", r"jsonpath={.data.config\.yaml}")
+
+
+def write_scheduler_config(path):
+    """The kube-scheduler configuration as the chart renders it, for `up --scheduler-config`. Needs no cluster."""
+    helm = programs.locate("helm")
+    if helm is None:
+        raise Failed("helm is not built: test/rig/build helm")
+    done = subprocess.run([helm, "template", "asterism", places.CHART, "--namespace", NAMESPACE,
+                           "--show-only", "templates/scheduler-config.yaml"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failed(f"helm template: {done.stderr.strip()}")
+    path.write_text(done.stdout, encoding="utf-8")
+    return path

@@ -1,0 +1,23 @@
+"""Where things lie in the source tree, and where a run writes."""
+
+import os
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[3]
+RIG = SOURCE / "test" / "rig"
+CHART = SOURCE / "charts" / "asterism"
+EXAMPLES = SOURCE / "examples"
+LOGS = Path(os.environ.get("ASTERISM_E2E_LOGS") or SOURCE / "build" / "e2e-logs")
+
+# The rig's own client and node maker are used as they are.
+if str(RIG) not in sys.path:
+    sys.path.insert(0, str(RIG))
+
+
+def controller_program(given=None):
+    """Path of asterism-controller: as given, ASTERISM_CONTROLLER, or the build of `make build`."""
+    chosen = Path(given or os.environ.get("ASTERISM_CONTROLLER") or SOURCE / "build/ci/controller/asterism-controller")
+    if not os.access(chosen, os.X_OK):
+        sys.exit(f"error: there is no program {chosen}\nremedy: build it with test/build ci, or name another with --controller")
+    return chosen.resolve()

@@ -1,0 +1,134 @@
+"""A rig of this run: brings it up, hurts its parts, takes it down.
+
+Names carry the pid of the run, so that rigs of a run that was killed are known and taken down by the next one.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import time
+
+from harness import places
+from harness.failure import Failed
+
+from rig import places as rig_places  # noqa: E402  (on the path through harness.places)
+
+_UP_TIMEOUT_S = 1800     # builds the programs where they are missing
+_COMMAND_TIMEOUT_S = 150
+
+
+class Rig:
+    def __init__(self, prefix, nodes, profile="scale", options=()):
+        self.name = f"{prefix}-{nodes}-{os.getpid()}"
+        self.nodes = nodes
+        self.variables = {}
+        self._profile = profile
+        self._options = [str(option) for option in options]
+
+    def add_options(self, *options):
+        self._options += map(str, options)
+
+    def up(self, quiet=True):
+        command = [places.RIG / "up", "--name", self.name, "--profile", self._profile, "--nodes", str(self.nodes), *self._options]
+        output = subprocess.PIPE if quiet else None
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT if quiet else None,
+                              text=True, timeout=_UP_TIMEOUT_S, check=False)
+        if done.returncode:
+            raise Failed(f"the rig did not come up (exit code {done.returncode}):\n{(done.stdout or '').strip()[-3000:]}")
+        self.variables = read_environment(rig_places.directory(self.name) / "rig.env")
+
+    def make_scratch(self):
+        """A folder for files of this run; it goes with the rig."""
+        folder = _scratch(self.name)
+        folder.mkdir(mode=0o700)
+        return folder
+
+    def down(self):
+        subprocess.run([places.RIG / "down", "--name", self.name], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       timeout=_COMMAND_TIMEOUT_S, check=False)
+        shutil.rmtree(_scratch(self.name), ignore_errors=True)
+
+    def __getitem__(self, variable):
+        return self.variables[variable]
+
+    @property
+    def gpus_per_node(self):
+        return int(self["ASTERISM_RIG_GPUS_PER_NODE"])
+
+    @property
+    def nodes_per_supernode(self):
+        return int(self["ASTERISM_RIG_NODES_PER_SUPERNODE"])
+
+    def free_ports(self):
+        return [int(port) for port in self["ASTERISM_RIG_FREE_PORTS"].split()]
+
+    def component(self, name, action):
+        """stop, start, restart, kill, pause or resume a part of the control plane."""
+        return self._command("component", name, action)
+
+    def kubeconfig(self, service_account):
+        return self._command("kubeconfig", "--service-account", service_account).strip()
+
+    def _command(self, program, *arguments):
+        done = subprocess.run([places.RIG / program, *arguments, "--name", self.name], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False)
+        if done.returncode:
+            raise Failed(f"test/rig/{program} {' '.join(arguments)}: {done.stdout}{done.stderr}".strip())
+        return done.stdout
+
+    def environment(self):
+        """For programs that are to use this rig: KUBECONFIG and the rig's programs first in PATH."""
+        return {**os.environ, **self.variables, "PATH": f"{self['ASTERISM_RIG_BIN']}:{os.environ.get('PATH', '')}"}
+
+    def kubectl(self, *arguments, text=None, check=True):
+        return self._tool("kubectl", *arguments, text=text, check=check)
+
+    def helm(self, *arguments):
+        return self._tool("helm", *arguments)
+
+    def _tool(self, program, *arguments, text=None, check=True):
+        done = subprocess.run([f"{self['ASTERISM_RIG_BIN']}/{program}", *map(str, arguments)], env=self.environment(), input=text,
+                              capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False)
+        if check and done.returncode:
+            raise Failed(f"{program} {' '.join(map(str, arguments))}: {(done.stdout + done.stderr).strip()}")
+        return done.stdout
+
+
+def read_environment(path):
+    """Variables of a rig.env, read as a shell reads them."""
+    variables = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        _, assignment = shlex.split(line)
+        key, _, value = assignment.partition("=")
+        variables[key] = value
+    return variables
+
+
+def _scratch(name):
+    return rig_places.root() / f"asterism-run-{os.getuid()}-{name}"
+
+
+def take_down_orphans(prefix):
+    """Takes down rigs of runs of this kind whose process is gone."""
+    pattern = re.compile(re.escape(prefix) + r"-\d+-(\d+)")
+    folders = [entry.name.removeprefix(_scratch("").name) for entry in rig_places.root().iterdir() if entry.name.startswith(_scratch("").name)]
+    for name in {*rig_places.names(), *folders}:
+        match = pattern.fullmatch(name)
+        if match and not os.path.exists(f"/proc/{match[1]}"):
+            shutil.rmtree(_scratch(name), ignore_errors=True)
+            subprocess.run([places.RIG / "down", "--name", name], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                           timeout=_COMMAND_TIMEOUT_S, check=False)
+
+
+def steadily(action, timeout_s=30.0, retry=(OSError,)):
+    """Repeats `action` while the API server cannot be reached."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return action()
+        except retry:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)

@@ -1,0 +1,104 @@
+"""Runs scenarios: one rig for each size of cluster, one after the other, and says what held."""
+
+import contextlib
+import os
+import time
+import traceback
+
+from harness.cluster import Cluster
+from harness.failure import Failed
+from harness.rig import take_down_orphans
+
+PREFIX = "e2e"
+
+
+class Runner:
+    def __init__(self, program, log_folder, patient_rig=False):
+        self._program = program
+        self._log_folder = log_folder
+        self._quiet_rig = not patient_rig
+        self.passed = 0
+        self.failed = 0
+
+    def run(self, scenarios, keep=False):
+        take_down_orphans(PREFIX)
+        for nodes in dict.fromkeys(each.nodes for each in scenarios):
+            self._run_on_one_rig(nodes, [each for each in scenarios if each.nodes == nodes], keep)
+        return self.failed == 0
+
+    def _run_on_one_rig(self, nodes, scenarios, keep):
+        began = time.monotonic()
+        folder = self._log_folder / f"{nodes}-nodes"
+        cluster = Cluster(PREFIX, nodes, self._program, folder)
+        try:
+            try:
+                cluster.up()
+                cluster.ensure_controller()
+            except (Failed, OSError) as error:
+                self.failed += len(scenarios)
+                print(f"FAIL cluster of {nodes} nodes does not come up, {len(scenarios)} scenarios cannot run: {error}\n"
+                      f"   logs: {folder}", flush=True)
+                return
+            print(f"   cluster of {nodes} simulated nodes, chart and controller: {time.monotonic() - began:.1f} s", flush=True)
+            for each in scenarios:
+                self._run_one(cluster, each, folder)
+            if keep:
+                _wait_for_interrupt(cluster)
+        finally:
+            cluster.down()
+
+    def _run_one(self, cluster, each, folder):
+        began = time.monotonic()
+        log_start = cluster.controller.log_size()
+        try:
+            each.body(cluster)
+            cluster.check()
+            cluster.reset()
+            self.passed += 1
+            print(f"ok {each.name} ({time.monotonic() - began:.1f})", flush=True)
+        except Exception as error:  # pylint: disable=broad-except  (a scenario may fail in any way; the next one still runs)
+            self.failed += 1
+            report = _write_report(cluster, each, folder, log_start)
+            expected = isinstance(error, Failed)
+            print(f"FAIL {each.name} {error if expected else repr(error)} ({time.monotonic() - began:.1f})\n   {report}", flush=True)
+            _clean_after_failure(cluster)
+
+
+def _clean_after_failure(cluster):
+    for attempt in (cluster.reset, cluster.force_clean):
+        try:
+            return attempt()
+        except Exception as error:  # pylint: disable=broad-except
+            print(f"   cleaning up: {error}", flush=True)
+    return None
+
+
+def _write_report(cluster, each, folder, log_start):
+    """Writes down what helps to understand a failure. Returns the path."""
+    path = folder / f"{each.name}.txt"
+    with open(path, "w", encoding="utf-8") as report:
+        report.write(traceback.format_exc())
+        for arguments in (["get", "trainingjobs", "-A", "-o", "yaml"], ["get", "pods", "-A", "-o", "wide"], ["get", "events", "-A"]):
+            with contextlib.suppress(Failed, OSError):
+                report.write(f"\n---- kubectl {' '.join(arguments)}\n{cluster.rig.kubectl(*arguments, check=False)[:200_000]}")
+        for each_controller in cluster.controllers:
+            with contextlib.suppress(OSError):
+                offset = log_start if each_controller is cluster.controllers[0] else 0
+                report.write(f"\n---- log of {each_controller.identity}\n{each_controller.log_text(offset)[-200_000:]}")
+    return path
+
+
+def _wait_for_interrupt(cluster):
+    print(f"kept, until Ctrl-C. The rig: . {cluster.rig['ASTERISM_RIG_DIR']}/rig.env\n"
+          f"controller: http://127.0.0.1:{cluster.controller.ports['metrics']}/metrics, pid {cluster.controller.pid}, log {cluster.controller.log}", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(3600)
+
+
+def log_folder(base):
+    base.mkdir(parents=True, exist_ok=True)
+    for entry in base.rglob("*"):
+        if entry.is_file():
+            os.unlink(entry)
+    return base

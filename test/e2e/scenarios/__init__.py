@@ -1,0 +1,1 @@
+"""Scenarios by topic; see harness/scenario.py."""

@@ -1,0 +1,116 @@
+"""Jobs come and go while the controller is killed again and again; nothing may ever be wrong."""
+
+import os
+import random
+import threading
+import time
+
+from harness import pods as pod_facts
+from harness.failure import Failed, require
+from harness.scenario import scenario
+
+_JOBS_AT_ONCE = 12
+_KILL_AFTER_S = (0.2, 2.5)
+
+
+class Churn(threading.Thread):
+    """Creates, breaks, suspends and deletes jobs of random size until it is told to stop."""
+
+    def __init__(self, cluster, seed):
+        super().__init__(daemon=True)
+        self._cluster = cluster
+        self._random = random.Random(seed)
+        self._stop_event = threading.Event()
+        self.jobs = []
+        self.created = 0
+        self.error = None
+
+    def stop(self):
+        self._stop_event.set()
+        self.join(timeout=60)
+        if self.error:
+            raise Failed(f"the churn broke: {self.error!r}")
+
+    def run(self):
+        try:
+            while not self._stop_event.wait(self._random.uniform(0.02, 0.3)):
+                self._step()
+        except Exception as error:  # pylint: disable=broad-except
+            self.error = error
+
+    def _step(self):
+        self.jobs = [job for job in self.jobs if job.object() or time.monotonic() - job.born < 5]
+        if len(self.jobs) < _JOBS_AT_ONCE and self._random.random() < 0.6:
+            self._create()
+        elif self.jobs:
+            job = self._random.choice(self.jobs)
+            action = self._random.choice([self._delete, self._delete, self._break, self._suspend])
+            if job.object():
+                action(job)
+
+    def _create(self):
+        self.created += 1
+        pods = self._random.choice([1, 1, 2, 4, 4, 8, 16, 33])
+        behaviour = self._random.choice([None, None, {"run-seconds": self._random.randint(1, 4)}])
+        job = self._cluster.submit_job(f"churn-{self.created:04}", pods * 8, behaviour=behaviour)
+        job.born = time.monotonic()
+        self.jobs.append(job)
+
+    def _delete(self, job):
+        job.delete()
+
+    def _break(self, job):
+        pods = job.bound_pods()
+        if pods:
+            pod = self._random.choice(pods)
+            annotations = {"rig.asterism.dev/exit-code": "1"}
+            self._cluster.patch_if_there("Pod", pod_facts.name(pod), {"metadata": {"annotations": annotations}})
+
+    def _suspend(self, job):
+        value = not job.object()["spec"].get("suspend", False)
+        self._cluster.patch_if_there("TrainingJob", job.name, {"spec": {"suspend": value}})
+
+
+def seed():
+    given = os.environ.get("ASTERISM_E2E_SEED")
+    return int(given) if given else random.SystemRandom().randrange(1_000_000)
+
+
+def kills(default):
+    return int(os.environ.get("ASTERISM_E2E_KILLS") or default)
+
+
+def settle(cluster):
+    """Every job runs, waits, is suspended or has ended."""
+    def restless():
+        states = ("Running", "Succeeded", "Failed", "Suspended")
+        return [job["metadata"]["name"] for job in cluster.jobs.all()
+                if job.get("status", {}).get("state") not in states and not job.get("status", {}).get("waiting")]
+    cluster.wait_for(lambda: not restless(), lambda: f"every job runs, waits, is suspended or has ended; not so {restless()[:5]}", 90)
+
+
+@scenario()
+def kills_of_the_controller_during_a_churn_break_nothing(cluster):
+    run_churn(cluster, kills(10), hurt=lambda rng, number: cluster.controller.kill())
+
+
+def run_churn(cluster, count, hurt, check_every=5):
+    chosen = seed()
+    print(f"   seed {chosen}, {count} kills; repeat: test/e2e/run --only churn --seed {chosen}", flush=True)
+    rng = random.Random(chosen)
+    churn = Churn(cluster, chosen)
+    churn.start()
+    try:
+        for number in range(1, count + 1):
+            time.sleep(rng.uniform(*_KILL_AFTER_S))
+            hurt(rng, number)
+            cluster.ensure_controller()
+            cluster.require_no_violations()
+            require(churn.is_alive(), f"the churn broke: {churn.error!r}")
+            if number % check_every == 0:
+                print(f"   {number} of {count}, {churn.created} jobs so far", flush=True)
+    finally:
+        churn.stop()
+    settle(cluster)
+    cluster.check(timeout_s=30)
+    require(churn.created > count, f"only {churn.created} jobs: no churn")

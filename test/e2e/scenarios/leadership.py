@@ -1,0 +1,122 @@
+"""Two controllers: one leads, the other one takes over, and nobody who has lost the Lease does harm."""
+
+import contextlib
+import time
+
+from harness import jobs
+from harness.failure import require, require_equal
+from harness.leader_proxy import LeaderProxy
+from harness.scenario import scenario
+
+_TAKE_OVER_S = 12.0
+
+
+@contextlib.contextmanager
+def pair(cluster):
+    """Two controllers on ports of their own, and the port of the extender follows the leader. Yields (leader, standby)."""
+    ports = cluster.rig.free_ports()
+    cluster.controller.terminate()
+    cluster.controllers.clear()
+    both = [cluster.new_controller(f"pair-{number}", https_port=ports[2 + number], number=number) for number in range(2)]
+    both[0].start().wait_leading()
+    both[1].start().wait_ready()
+    proxy = LeaderProxy(int(cluster.rig["ASTERISM_EXTENDER_PORT"]), both).start()
+    try:
+        yield both
+    finally:
+        for each in both:
+            with contextlib.suppress(OSError):
+                each.resume()
+            each.kill()
+        proxy.stop()
+        cluster.controllers.clear()
+        cluster.ensure_controller()
+
+
+def lease(cluster):
+    return cluster.api.get("Lease", "asterism-controller", "asterism-system")["spec"]
+
+
+@scenario()
+def the_standby_takes_over_when_the_leader_is_killed(cluster):
+    with pair(cluster) as (leader, standby):
+        running = cluster.run_job("running", 64)
+        pods = {pod["metadata"]["uid"] for pod in running.pods()}
+        require(not standby.leads(), "two leaders")
+        leader.kill()
+        seconds = standby.wait_leading(_TAKE_OVER_S)
+        print(f"   taken over {seconds:.1f} s after the kill (Lease of 3 s)", flush=True)
+        cluster.run_job("after", 64).require_whole(8)
+        require_equal({pod["metadata"]["uid"] for pod in running.live_pods()}, pods, "pods of the running job")
+        require_equal(lease(cluster)["holderIdentity"], standby.identity, "holder of the Lease")
+        cluster.check()
+
+
+@scenario()
+def the_standby_takes_over_in_about_2_seconds_when_the_leader_ends_cleanly(cluster):
+    with pair(cluster) as (leader, standby):
+        transitions = lease(cluster).get("leaseTransitions", 0)
+        began = time.monotonic()
+        seconds, code = leader.terminate()
+        require(seconds <= 2.5 and code == 0, f"the leader took {seconds:.1f} s to end, exit code {code}")
+        standby.wait_leading(_TAKE_OVER_S)
+        print(f"   taken over {time.monotonic() - began:.1f} s after SIGTERM", flush=True)
+        require(time.monotonic() - began < 5, "it waited for the Lease to run out although it was released")
+        require(lease(cluster).get("leaseTransitions", 0) > transitions, "leaseTransitions did not rise")
+        cluster.run_job("after", 32).require_whole(4)
+
+
+@scenario()
+def a_paused_leader_that_comes_back_does_no_harm(cluster):
+    with pair(cluster) as (leader, standby):
+        kept = cluster.run_job("kept", 64)
+        gone = cluster.run_job("gone", 64)
+        leader.pause()
+        standby.wait_leading(_TAKE_OVER_S)
+        gone.delete().wait_gone()
+        fresh = cluster.run_job("fresh", 128)
+        pods = {pod["metadata"]["uid"] for pod in kept.live_pods() + fresh.live_pods()}
+        leader.resume()
+        deadline = time.monotonic() + 4
+        while time.monotonic() < deadline:
+            require(standby.leads(), "the new leader lost the lead to the one that came back")
+            time.sleep(0.1)
+        require(not (leader.running() and leader.leads()), "two leaders")
+        require_equal({pod["metadata"]["uid"] for pod in kept.live_pods() + fresh.live_pods()}, pods, "pods of the running jobs")
+        cluster.run_job("after", 64).require_whole(8)
+        cluster.check()
+
+
+@scenario()
+def a_standby_answers_no_extender_call_and_writes_nothing(cluster):
+    with pair(cluster) as (leader, standby):
+        require(standby.ready() and not standby.leads(), "a standby is ready and does not lead")
+        arguments = '{"Pod": {"metadata": {"name": "x", "namespace": "e2e", "uid": "1"}, "spec": {"containers": []}}, "NodeNames": ["gpu-0000"]}'
+        status, text = standby.ask("/extender/filter", port="https", body=arguments)
+        require(status == 503 or '"Error"' in text and '"Error":""' not in text, f"a standby answers filter with {status} {text[:200]}")
+        cluster.run_job("train", 32)
+        leader.kill()
+        standby.wait_leading(_TAKE_OVER_S)
+        cluster.wait_for(lambda: standby.ask("/extender/filter", port="https", body=arguments)[0] == 200, "the new leader answers filter", 10)
+
+
+@scenario()
+def without_a_leader_no_gpu_pod_is_bound(cluster):
+    cluster.controller.kill()
+    cluster.create_pod("single", gpus=1, scheduler=jobs.SCHEDULER)
+    time.sleep(2)
+    require(not cluster.pods.get("single", cluster.namespace)["spec"].get("nodeName"), "a pod was bound without a ledger")
+    cluster.ensure_controller()
+    cluster.wait_for(lambda: cluster.pods.get("single", cluster.namespace)["spec"].get("nodeName"), "the pod is bound when a leader is back")
+
+
+@scenario()
+def a_new_leader_finishes_what_a_killed_one_began(cluster):
+    for number in range(3):
+        job = cluster.submit_job(f"gang-{number}", 512)
+        job.wait([job.blocks, job.pods, lambda: len(job.bound_pods()) > 5][number], "it has begun")
+        cluster.controller.kill()
+        cluster.ensure_controller()
+        job.wait_state("Running").require_whole(64)
+        require_equal(job.restarts["count"], 0, "a change of the leader restarts nothing; restarts.count")
+        job.delete().wait_gone()

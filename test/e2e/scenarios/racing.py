@@ -1,0 +1,63 @@
+"""Gangs that compete for the same room: one gets it, the others wait with a reason, none is half."""
+
+from harness.failure import require, require_equal
+from harness.scenario import scenario
+
+
+@scenario()
+def two_gangs_race_for_the_last_supernode_and_one_waits(cluster):
+    cluster.fill(free_nodes=4)
+    rivals = [cluster.submit_job(f"rival-{number}", 32) for number in range(2)]
+    cluster.wait_for(lambda: sorted(job.state for job in rivals if job.state) == ["Admitted", "Running"],
+                     lambda: "one runs and one waits; " + "; ".join(job.describe() for job in rivals))
+    winner, loser = sorted(rivals, key=lambda job: job.state != "Running")
+    winner.require_whole(4)
+    loser.wait_waiting("NoCapacity")
+    require(loser.waiting.get("message"), "waiting.message is empty")
+    require_equal(loser.pods(), [], "pods of the gang that waits")
+    cluster.check()
+    winner.delete()
+    loser.wait_state("Running").require_whole(4)
+
+
+@scenario()
+def many_gangs_at_once_fill_the_cluster_exactly(cluster):
+    gangs = [cluster.submit_job(f"gang-{number:02}", 32) for number in range(20)]
+    cluster.wait_for(lambda: sum(job.state == "Running" for job in gangs) == 16 and sum(bool(job.waiting) for job in gangs) == 4,
+                     lambda: f"16 run and 4 wait; {[job.state for job in gangs]}")
+    cluster.check()
+    for job in gangs:
+        require(len(job.live_pods()) in (0, 4), f"half a gang: {job.describe()}")
+    for job in gangs:
+        if job.state == "Running":
+            job.delete()
+    cluster.wait_for(lambda: sum(job.state == "Running" for job in gangs) == 4, "the other 4 run when the first are gone")
+
+
+@scenario()
+def a_job_larger_than_the_cluster_never_fits(cluster):
+    job = cluster.submit_job("too-large", 65 * 8).wait_waiting("NeverFits")
+    message = job.waiting["message"]
+    require("520" in message or "65" in message, f"the message does not name what is asked: {message!r}")
+    require("512" in message or "64" in message, f"the message does not name what there is: {message!r}")
+    require_equal(job.condition("Placed")["status"], "False", "condition Placed")
+    require_equal(job.condition("Placed")["reason"], "NeverFits", "reason of the condition Placed")
+    require_equal(job.pods(), [], "pods")
+    small = cluster.run_job("small", 8)
+    small.require_whole(1)          # one that can never run stops nobody
+
+
+@scenario()
+def a_gang_that_needs_one_supernode_waits_while_room_is_scattered(cluster):
+    # One pod in each of 16 supernodes: 48 nodes are free and no supernode is.
+    for number in range(16):
+        node = next(node["metadata"]["name"] for node in sorted(cluster.nodes.all(), key=lambda item: item["metadata"]["name"])
+                    if node["metadata"]["labels"]["asterism.dev/declared-supernode"] == f"sn-{number:04}")
+        cluster.create_pod(f"foreign-{number}", gpus=8, node=node)
+    cluster.wait_for(lambda: len(cluster.pods.all()) == 16, "foreign pods are there")
+    level = {"levels": [{"level": "supernode", "blockGpus": 32, "mode": "Required"}]}
+    job = cluster.submit_job("needs-one", 32, placement=level).wait_waiting("Fragmented")
+    require("supernode" in job.waiting["message"], f"the message does not name the level: {job.waiting['message']!r}")
+    require_equal(job.pods(), [], "pods")
+    cluster.api.delete("Pod", "foreign-7", cluster.namespace, gracePeriodSeconds=0)
+    job.wait_state("Running").require_whole(4)
