@@ -54,26 +54,35 @@ bool DomainSearch::FindTightest() {
   return false;
 }
 
-void DomainSearch::Distribute(PlacementPolicy policy) {
-  for (size_t level = 0; level < tree_->levels(); ++level) {
-    quota_[level].assign(tree_->domain_count(level), 0);
-    quota_tail_[level].assign(tree_->domain_count(level), 0);
-  }
-  const bool whole_cluster = policy == PlacementPolicy::kSpread;
-  const size_t top = whole_cluster ? tree_->root_level() : tightest_level_;
-  uint32_t domain = whole_cluster ? 0 : tightest_;
-  // The domains around the chosen one give all to it.
-  for (size_t level = top;; ++level) {
-    quota_[level][domain] = capacity_->free_full(level);
-    quota_tail_[level][domain] = capacity_->free_tail(level) ? 1 : 0;
+// The domains around `domain` give all they have to it.
+void DomainSearch::GiveAllTo(size_t level, uint32_t domain) {
+  quota_.Clear(*tree_);
+  for (;; ++level) {
+    quota_.Set(level, domain, capacity_->free_full(level), capacity_->free_tail(level));
     if (level == tree_->root_level()) {
-      break;
+      return;
     }
     domain = tree_->Parent(level, domain);
   }
+}
+
+void DomainSearch::Distribute(PlacementPolicy policy) {
+  const bool whole_cluster = policy == PlacementPolicy::kSpread;
+  const size_t top = whole_cluster ? tree_->root_level() : tightest_level_;
+  const uint32_t domain = whole_cluster ? 0 : tightest_;
+  GiveAllTo(top, domain);
   if (top > 0) {
-    Split(top, whole_cluster ? 0 : tightest_, policy);
+    Split(top, domain, policy);
   }
+}
+
+bool DomainSearch::DistributeBy(std::span<const size_t> first) {
+  const size_t top = tree_->root_level();
+  GiveAllTo(top, 0);
+  const Share share = LoadOf(top, 0);
+  exact_.Load(*tree_, *shape_, *capacity_, room_);
+  exact_.SetOrder(first, top);
+  return exact_.Solve(top, 0, share.units, share.tail, quota_);
 }
 
 void DomainSearch::LoadChildren(size_t level, uint32_t domain, bool with_tail) {
@@ -93,24 +102,28 @@ void DomainSearch::LoadChildren(size_t level, uint32_t domain, bool with_tail) {
   }
 }
 
-void DomainSearch::Give(size_t level, const Child& child, int64_t units, bool with_tail) {
-  quota_[level - 1][child.domain] = units;
-  quota_tail_[level - 1][child.domain] = with_tail ? 1 : 0;
+DomainSearch::Share DomainSearch::LoadOf(size_t level, uint32_t domain) const {
+  const bool tail_here = quota_.tail(level, domain);
+  Share share;
+  share.units = quota_.blocks(level, domain) * shape_->ratio[level] +
+                capacity_->demand(level, domain) + (tail_here ? shape_->tail_blocks[level] : 0);
+  share.tail = (tail_here && shape_->has_tail(level - 1)) || capacity_->demands_tail(level, domain);
+  return share;
 }
 
 void DomainSearch::Split(size_t level, uint32_t domain, PlacementPolicy policy) {
-  const bool tail_here = quota_tail_[level][domain] != 0;
-  const int64_t units = quota_[level][domain] * shape_->ratio[level] +
-                        capacity_->demand(level, domain) +
-                        (tail_here ? shape_->tail_blocks[level] : 0);
-  const bool with_tail =
-      (tail_here && shape_->has_tail(level - 1)) || capacity_->demands_tail(level, domain);
-  if (units > 0 || with_tail) {
-    LoadChildren(level, domain, with_tail);
+  const Share share = LoadOf(level, domain);
+  if (share.units > 0 || share.tail) {
+    LoadChildren(level, domain, share.tail);
     if (policy == PlacementPolicy::kSpread) {
-      FillEvenly(level, units, with_tail);
-    } else {
-      FillFewest(level, units, with_tail);
+      FillEvenly(level, share.units, share.tail);
+    } else if (!TakeAll(level, share.units, share.tail)) {
+      exact_.Load(*tree_, *shape_, *capacity_, room_);
+      exact_.SetOrder({}, level);
+      if (exact_.Solve(level, domain, share.units, share.tail, quota_)) {
+        return;
+      }
+      FillFewest(level, share.units, share.tail);
     }
   }
   if (level == 1) {
@@ -118,11 +131,26 @@ void DomainSearch::Split(size_t level, uint32_t domain, PlacementPolicy policy) 
   }
   const uint32_t end = tree_->FirstChild(level, domain + 1);
   for (uint32_t child = tree_->FirstChild(level, domain); child < end; ++child) {
-    if (quota_[level - 1][child] > 0 || quota_tail_[level - 1][child] != 0 ||
+    if (quota_.blocks(level - 1, child) > 0 || quota_.tail(level - 1, child) ||
         capacity_->kept_in(level - 1, child) > 0) {
       Split(level - 1, child, policy);
     }
   }
+}
+
+// True when the children have just enough room together.
+bool DomainSearch::TakeAll(size_t level, int64_t units, bool with_tail) {
+  int64_t sum = 0;
+  for (const Child& child : children_) {
+    sum += child.full;
+  }
+  if (with_tail || sum != units) {
+    return false;
+  }
+  for (const Child& child : children_) {
+    quota_.Set(level - 1, child.domain, child.full, false);
+  }
+  return true;
 }
 
 // Takes the largest children whole until one child can take the rest; that one is chosen by best
@@ -167,16 +195,16 @@ void DomainSearch::FillFewest(size_t level, int64_t units, bool with_tail) {
     }
     if (last != nullptr) {
       if (with_tail && !last_hosts) {
-        quota_[level - 1][host->domain] -= loss(*host);
-        quota_tail_[level - 1][host->domain] = 1;
+        quota_.Set(level - 1, host->domain, quota_.blocks(level - 1, host->domain) - loss(*host),
+                   true);
         rest += loss(*host);
       }
-      Give(level, *last, rest, with_tail && last_hosts);
+      quota_.Set(level - 1, last->domain, rest, with_tail && last_hosts);
       return;
     }
     const Child& child = children_[taken];
     const int64_t part = std::min(child.full, rest);
-    Give(level, child, part, false);
+    quota_.Set(level - 1, child.domain, part, false);
     rest -= part;
     if (with_tail && child.tail >= 0 && (host == nullptr || loss(child) < loss(*host))) {
       host = &child;
@@ -197,7 +225,6 @@ void DomainSearch::FillEvenly(size_t level, int64_t units, bool with_tail) {
       }
     }
     CHECK_THAT(host != nullptr, "no child can take the last block of the gang");
-    Give(level, *host, 0, true);
     host->full = host->tail;
   }
   // The roomiest are first to get one more; the host of the tail has something already.
@@ -218,7 +245,7 @@ void DomainSearch::FillEvenly(size_t level, int64_t units, bool with_tail) {
   for (size_t i = 0; i < children_.size(); ++i) {
     const int64_t left = static_cast<int64_t>(children_.size() - i);
     const int64_t part = std::min(children_[i].full, rest / left);
-    quota_[level - 1][children_[i].domain] = part;
+    quota_.Set(level - 1, children_[i].domain, part, children_[i].domain == host_domain);
     rest -= part;
   }
   CHECK_THAT(rest == 0, "a domain was chosen that cannot hold its part of the gang");

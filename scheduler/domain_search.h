@@ -4,10 +4,16 @@
 // placement.
 //
 //   search.Load(tree, shape, capacity, room);
-//   if (search.Distribute(policy)) { search.quota(1, domain) ... }
+//   if (search.FindTightest()) {
+//     search.Distribute(policy);
+//     search.quota().blocks(1, domain) ...
+//   }
 //
-// kAuto: the tightest domain that holds the gang, the one with least room among equals; inside it
-// as few children as possible at each level, the largest first, the last one by best fit.
+// Tightest: the innermost level at which one domain holds the whole gang; there the domain with
+// least room, and among equals the one whose parent has least room, and so on.
+// Inside it as few children as possible, level by level from the outside: exactly (ExactSearch), or
+// where that is too much work the largest children first and the last one by best fit, which keeps
+// the outermost of these levels at its minimum.
 // kSpread: the whole cluster, as many children as possible at each level, as evenly as possible.
 // Domains in which pods of the gang stay cost nothing more, so they are used first.
 //
@@ -15,11 +21,12 @@
 // domain that is used in part.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "scheduler/domain_quota.h"
+#include "scheduler/exact_search.h"
 #include "scheduler/gang_shape.h"
 #include "scheduler/placement.h"
 #include "scheduler/placement_tree.h"
@@ -40,9 +47,11 @@ class DomainSearch {
 
   // After FindTightest said true.
   void Distribute(PlacementPolicy policy);
-  // What was chosen: free blocks of `level` in the domain, and whether its tail is there too.
-  int64_t quota(size_t level, uint32_t domain) const { return quota_[level][domain]; }
-  bool quota_tail(size_t level, uint32_t domain) const { return quota_tail_[level][domain] != 0; }
+  // Over the whole cluster: fewest domains at the levels of `first`, in this order, then at the
+  // others from the outermost. False when that is too much work.
+  bool DistributeBy(std::span<const size_t> first);
+  const DomainQuota& quota() const { return quota_; }
+  ExactSearch& exact() { return exact_; }
 
  private:
   struct Child {
@@ -54,20 +63,26 @@ class DomainSearch {
   };
 
   bool RoomIsLess(size_t level, uint32_t left, uint32_t right) const;
+  // What the children of a domain take together.
+  struct Share {
+    int64_t units = 0;
+    bool tail = false;
+  };
+  Share LoadOf(size_t level, uint32_t domain) const;
+  void GiveAllTo(size_t level, uint32_t domain);
   void Split(size_t level, uint32_t domain, PlacementPolicy policy);
   void LoadChildren(size_t level, uint32_t domain, bool with_tail);
+  bool TakeAll(size_t level, int64_t units, bool with_tail);
   void FillFewest(size_t level, int64_t units, bool with_tail);
   void FillEvenly(size_t level, int64_t units, bool with_tail);
-  void Give(size_t level, const Child& child, int64_t units, bool with_tail);
-
   const PlacementTree* tree_ = nullptr;
   const GangShape* shape_ = nullptr;
   const UnitCapacity* capacity_ = nullptr;
   size_t tightest_level_ = 0;
   uint32_t tightest_ = 0;
-  std::array<std::vector<int64_t>, kTreeLevelsMax> room_;
-  std::array<std::vector<int64_t>, kTreeLevelsMax> quota_;
-  std::array<std::vector<uint8_t>, kTreeLevelsMax> quota_tail_;
+  DomainRooms room_;
+  DomainQuota quota_;
+  ExactSearch exact_;
   std::vector<Child> children_;  // of the domain that is split now
 };
 

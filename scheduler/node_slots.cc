@@ -169,13 +169,4 @@ void NodeSlots::Select(const Ledger& ledger, uint32_t product, std::span<const L
   }
 }
 
-void NodeSlots::KeepRoomiest(int64_t slots_min) {
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i] < slots_min) {
-      slots_[i] = 0;
-      room_[i] = 0;
-    }
-  }
-}
-
 }  // namespace asterism::scheduler

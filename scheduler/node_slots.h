@@ -39,8 +39,8 @@ class NodeSlots {
   static constexpr uint32_t kAnyProduct = 0xffffffff;
   void Select(const Ledger& ledger, uint32_t product, std::span<const LevelRule> rules);
 
-  // Of the selected ones drops those with room for fewer pods than this.
-  void KeepRoomiest(int64_t slots_min);
+  // Takes a node out of the selection.
+  void Drop(uint32_t node) { slots_[node] = room_[node] = 0; }
 
   // By node, of the selected ones.
   std::span<const int64_t> slots() const { return slots_; }

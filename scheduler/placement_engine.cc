@@ -141,36 +141,9 @@ bool PlacementEngine::ChooseRules(Candidate& candidate) {
   return Fits(candidate.product, request_->pods, candidate.rules);
 }
 
-// Leaves room on the roomiest nodes only, as few as hold the gang, where the rules allow it.
-void PlacementEngine::PackNodes() {
-  const int64_t block = std::max<int64_t>(shape_.block[0], 1);
-  sorted_slots_.clear();
-  for (const int64_t slots : slots_.slots()) {
-    if (slots >= block) {
-      sorted_slots_.push_back(slots / block * block);
-    }
-  }
-  std::sort(sorted_slots_.begin(), sorted_slots_.end(), std::greater<>());
-  int64_t rest = request_->pods;
-  for (const int64_t slots : sorted_slots_) {
-    rest -= slots;
-    if (rest <= 0) {
-      slots_.KeepRoomiest(slots);
-      capacity_.Load(tree_, shape_, slots_.slots(), kept_);
-      return;
-    }
-  }
-}
-
 bool PlacementEngine::FindDomain(Candidate& candidate) {
   if (!ChooseRules(candidate)) {
     return false;
-  }
-  if (request_->policy == PlacementPolicy::kPack && !capacity_.has_kept()) {
-    PackNodes();
-    if (!capacity_.FitsCluster()) {
-      Fits(candidate.product, request_->pods, candidate.rules);
-    }
   }
   search_.Load(tree_, shape_, capacity_, slots_.room());
   if (!search_.FindTightest()) {
@@ -209,9 +182,63 @@ bool PlacementEngine::Choose() {
   return found;
 }
 
+// Leaves room in the roomiest domains of a level only: no more than hold the gang, and those that
+// are as roomy as the last of them. False, and nothing changed, where the rules then leave no
+// place.
+bool PlacementEngine::KeepRoomiest(size_t level) {
+  sorted_.clear();
+  for (uint32_t domain = 0; domain < tree_.domain_count(level); ++domain) {
+    if (const int64_t full = capacity_.full(level, domain); full > 0) {
+      sorted_.push_back(full);
+    }
+  }
+  std::sort(sorted_.begin(), sorted_.end(), std::greater<>());
+  int64_t rest = shape_.blocks(level);
+  int64_t least = 0;
+  for (size_t i = 0; i < sorted_.size() && rest > 0; ++i) {
+    least = sorted_[i];
+    rest -= least;
+  }
+  if (rest > 0) {
+    return false;
+  }
+  for (uint32_t node = 0; node < tree_.node_count(); ++node) {
+    if (capacity_.full(level, tree_.Ancestor(level, node)) < least) {
+      slots_.Drop(node);
+    }
+  }
+  capacity_.Load(tree_, shape_, slots_.slots(), kept_);
+  if (capacity_.FitsCluster()) {
+    return true;
+  }
+  Fits(best_.product, request_->pods, best_.rules);
+  return false;
+}
+
+void PlacementEngine::Distribute() {
+  first_levels_.clear();
+  if (request_->policy != PlacementPolicy::kSpread) {
+    for (size_t i = 0; i < preferred_.size(); ++i) {
+      if (best_.held[i] == 0) {
+        first_levels_.push_back(preferred_[i].level);
+      }
+    }
+    if (request_->policy == PlacementPolicy::kPack) {
+      first_levels_.push_back(0);
+    }
+  }
+  if (first_levels_.empty() || !search_.DistributeBy(first_levels_)) {
+    if (!first_levels_.empty() && !capacity_.has_kept() && KeepRoomiest(first_levels_.front())) {
+      search_.Load(tree_, shape_, capacity_, slots_.room());
+      search_.FindTightest();
+    }
+    search_.Distribute(request_->policy);
+  }
+}
+
 void PlacementEngine::Assign(Placed& placed) {
-  search_.Distribute(request_->policy);
-  order_.Assign(tree_, shape_, capacity_, search_, placed.nodes);
+  Distribute();
+  order_.Assign(tree_, shape_, capacity_, search_.quota(), placed.nodes);
   placed.product = ledger_->product_names()[best_.product];
   placed.levels = MeasureLevels(ledger_->cluster(), placed.nodes);
 }

@@ -10,7 +10,8 @@
 // valuable preferred rules, then crosses the fewest levels, then leaves the least room.
 // Preferred rules are kept from the innermost level outwards, where the traffic of a gang is
 // heaviest: each is kept if it can hold together with those kept before it. So what is given up
-// first is the outermost.
+// first is the outermost. A gang that gave one up still uses as few domains of that level as it
+// can, even where that costs more of the outer ones. kPack does the same for nodes.
 //
 // Thread-safety: none; keep one a thread. Cost: O(nodes x levels) for each product and rule set.
 #pragma once
@@ -74,7 +75,8 @@ class PlacementEngine {
   void LoadProducts();
   bool ChooseRules(Candidate& candidate);
   bool FindDomain(Candidate& candidate);
-  void PackNodes();
+  void Distribute();
+  bool KeepRoomiest(size_t level);
   static bool IsBetter(const Candidate& candidate, const Candidate& best);
 
   const PlacementRequest* request_ = nullptr;
@@ -93,7 +95,8 @@ class PlacementEngine {
   RankOrder order_;
   Candidate candidate_;
   Candidate best_;
-  std::vector<int64_t> sorted_slots_;
+  std::vector<size_t> first_levels_;
+  std::vector<int64_t> sorted_;
 };
 
 }  // namespace asterism::scheduler

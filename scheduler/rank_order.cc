@@ -5,11 +5,11 @@
 namespace asterism::scheduler {
 
 void RankOrder::Assign(const PlacementTree& tree, const GangShape& shape,
-                       const UnitCapacity& capacity, const DomainSearch& search,
+                       const UnitCapacity& capacity, const DomainQuota& quota,
                        std::vector<NodeId>& nodes) {
   home_[tree.root_level()].assign(static_cast<size_t>(shape.blocks(tree.root_level())), 0);
   for (size_t level = tree.root_level(); level > 0; --level) {
-    AssignLevel(tree, shape, capacity, search, level);
+    AssignLevel(tree, shape, capacity, quota, level);
   }
   nodes.resize(static_cast<size_t>(shape.pods));
   size_t pod = 0;
@@ -22,11 +22,11 @@ void RankOrder::Assign(const PlacementTree& tree, const GangShape& shape,
 }
 
 // The first child with something left; the one that takes the tail comes last.
-uint32_t RankOrder::NextChild(const PlacementTree& tree, const DomainSearch& search, size_t level,
+uint32_t RankOrder::NextChild(const PlacementTree& tree, const DomainQuota& quota, size_t level,
                               uint32_t domain) {
   const uint32_t end = tree.FirstChild(level, domain + 1);
   uint32_t& cursor = cursor_[domain];
-  while (cursor < end && (left_[cursor] == 0 || search.quota_tail(level - 1, cursor))) {
+  while (cursor < end && (left_[cursor] == 0 || quota.tail(level - 1, cursor))) {
     ++cursor;
   }
   if (cursor < end) {
@@ -43,15 +43,14 @@ uint32_t RankOrder::NextChild(const PlacementTree& tree, const DomainSearch& sea
 
 // Homes of the blocks of `level` - 1, given those of `level`.
 void RankOrder::AssignLevel(const PlacementTree& tree, const GangShape& shape,
-                            const UnitCapacity& capacity, const DomainSearch& search,
-                            size_t level) {
+                            const UnitCapacity& capacity, const DomainQuota& quota, size_t level) {
   const size_t inner = level - 1;
   const int64_t blocks = shape.blocks(inner);
   std::vector<uint32_t>& home = home_[inner];
   home.assign(static_cast<size_t>(blocks), UnitCapacity::kFree);
   left_.resize(tree.domain_count(inner));
   for (uint32_t child = 0; child < left_.size(); ++child) {
-    left_[child] = search.quota(inner, child);
+    left_[child] = quota.blocks(inner, child);
   }
   cursor_.resize(tree.domain_count(level));
   for (uint32_t domain = 0; domain < cursor_.size(); ++domain) {
@@ -83,7 +82,7 @@ void RankOrder::AssignLevel(const PlacementTree& tree, const GangShape& shape,
     if (block >= shape.full[inner]) {
       chosen = tree.FirstChild(level, domain);
       const uint32_t end = tree.FirstChild(level, domain + 1);
-      while (chosen < end && !search.quota_tail(inner, chosen)) {
+      while (chosen < end && !quota.tail(inner, chosen)) {
         ++chosen;
       }
       CHECK_THAT(chosen < end, "no home was chosen for the last block of the gang");
@@ -94,7 +93,7 @@ void RankOrder::AssignLevel(const PlacementTree& tree, const GangShape& shape,
       } else if (usable(upcoming)) {
         chosen = upcoming;
       } else {
-        chosen = NextChild(tree, search, level, domain);
+        chosen = NextChild(tree, quota, level, domain);
       }
       --left_[chosen];
     }

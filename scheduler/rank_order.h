@@ -3,7 +3,7 @@
 // Gives ranks to the chosen domains, so that near ranks are near nodes. Internal to placement.
 //
 //   RankOrder order;
-//   order.Assign(tree, shape, capacity, search, nodes);   // nodes[pod] = node index
+//   order.Assign(tree, shape, capacity, quota, nodes);   // nodes[pod] = node index
 //
 // Ranks walk through the domains in topology order, one domain after the other at every level, the
 // tail of the gang last: a ring over the ranks crosses a level once for each domain used there,
@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "scheduler/domain_search.h"
+#include "scheduler/domain_quota.h"
 #include "scheduler/gang_shape.h"
 #include "scheduler/placement_tree.h"
 #include "scheduler/unit_capacity.h"
@@ -27,12 +27,12 @@ namespace asterism::scheduler {
 class RankOrder {
  public:
   void Assign(const PlacementTree& tree, const GangShape& shape, const UnitCapacity& capacity,
-              const DomainSearch& search, std::vector<NodeId>& nodes);
+              const DomainQuota& quota, std::vector<NodeId>& nodes);
 
  private:
   void AssignLevel(const PlacementTree& tree, const GangShape& shape, const UnitCapacity& capacity,
-                   const DomainSearch& search, size_t level);
-  uint32_t NextChild(const PlacementTree& tree, const DomainSearch& search, size_t level,
+                   const DomainQuota& quota, size_t level);
+  uint32_t NextChild(const PlacementTree& tree, const DomainQuota& quota, size_t level,
                      uint32_t domain);
 
   // By block of a level: the domain of that level which it lives in.
