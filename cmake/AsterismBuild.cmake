@@ -32,6 +32,10 @@ set(ASTERISM_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wove
     -Wconversion -Wextra-semi -Werror
     # A designated initializer names what differs; the rest has its default.
     -Wno-missing-field-initializers)
+if(ASTERISM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC takes a .cc that another file includes for a header, and warns of its anonymous namespaces.
+  list(APPEND ASTERISM_WARNINGS -Wno-subobject-linkage)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   list(APPEND ASTERISM_WARNINGS -Wthread-safety)
 endif()

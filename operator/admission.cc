@@ -9,6 +9,7 @@
 #include "kube/decoder.h"
 #include "nlohmann/json.hpp"
 #include "operator/conditions.h"
+#include "operator/launch_environment.h"
 #include "operator/template_fit.h"
 
 namespace asterism::operators {
@@ -58,15 +59,16 @@ class Admitter {
 
   bool FindShape() {
     TrainingJobSpec spec = job_.spec;
-    int64_t gpus_of_node = environment_.feed.GpusOfNode(spec.resource_name);
+    NodeGpus node_gpus = environment_.feed.GpusOfNode(spec.resource_name);
     if (Placed()) {
-      gpus_of_node = std::max(gpus_of_node, status_.effective.gpus_per_pod);
+      node_gpus.commonest = std::max(node_gpus.commonest, status_.effective.gpus_per_pod);
+      node_gpus.largest = std::max(node_gpus.largest, status_.effective.gpus_per_pod);
       spec.gpus = status_.effective.pods * status_.effective.gpus_per_pod;
       spec.gpus_per_pod = status_.effective.gpus_per_pod;
       spec.processes_per_pod = status_.effective.processes_per_pod;
     }
     absl::StatusOr<GangShape> shape = ShapeOf(
-        spec, gpus_of_node, queue_ == nullptr ? JobClass::kFinetuning : queue_->spec.default_class);
+        spec, node_gpus, queue_ == nullptr ? JobClass::kFinetuning : queue_->spec.default_class);
     if (!shape.ok()) {
       return Refuse(wait_reason::kInvalidSpec, std::string(shape.status().message()));
     }
@@ -143,7 +145,7 @@ class Admitter {
                     fmt::format("spec.template: {}", base::ToStd(pod.status().message())));
     }
     FillRequest(*pod, nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false));
-    out_.command_warning = CommandWarning(job_);
+    out_.command_warning = CommandWarning(job_, out_.shape);
     return true;
   }
 

@@ -80,7 +80,7 @@ void ClusterFeed::OnNode(const kube::Change<kube::Node>& change) {
     return;
   }
   const kube::Node& node = *change.after;
-  NodeEntry entry{.capacity = node.allocatable, .ready = node.Ready(), .gpu_node = IsGpuNode(node)};
+  NodeEntry entry{.capacity = node.capacity, .ready = node.Ready(), .gpu_node = IsGpuNode(node)};
   for (size_t level = 1; level + 1 < options_.levels.size(); ++level) {
     entry.domains.emplace_back(node.meta.Label(options_.levels[level].label));
   }
@@ -161,7 +161,7 @@ bool ClusterFeed::NodeReady(std::string_view name) const {
   return found != nodes_.end() && found->second.ready;
 }
 
-int64_t ClusterFeed::GpusOfNode(std::string_view resource_name) const {
+NodeGpus ClusterFeed::GpusOfNode(std::string_view resource_name) const {
   std::map<int64_t, int64_t> nodes_by_count;
   for (const auto& [name, entry] : nodes_) {
     for (const kube::ResourceAmount& amount : entry.capacity) {
@@ -170,15 +170,16 @@ int64_t ClusterFeed::GpusOfNode(std::string_view resource_name) const {
       }
     }
   }
-  int64_t commonest = 0;
+  NodeGpus gpus;
   int64_t nodes_max = 0;
   for (const auto& [count, nodes] : nodes_by_count) {
+    gpus.largest = count;
     if (nodes >= nodes_max) {
       nodes_max = nodes;
-      commonest = count;
+      gpus.commonest = count;
     }
   }
-  return commonest;
+  return gpus;
 }
 
 }  // namespace asterism::operators

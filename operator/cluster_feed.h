@@ -29,6 +29,7 @@
 #include "kube/informer.h"
 #include "kube/node.h"
 #include "kube/pod.h"
+#include "operator/gang_shape.h"
 #include "operator/template_fit.h"
 #include "scheduler/ledger.h"
 #include "scheduler/resources.h"
@@ -79,8 +80,9 @@ class ClusterFeed {
   // Known to the API server at this moment.
   bool HasNode(std::string_view name) const { return nodes_.contains(std::string(name)); }
   bool NodeReady(std::string_view name) const;
-  // The commonest allocatable count of the resource over the nodes that have it; 0: none has.
-  int64_t GpusOfNode(std::string_view resource_name) const;
+  // Over the nodes that have the resource, counted by capacity: an unhealthy GPU makes no node
+  // smaller.
+  NodeGpus GpusOfNode(std::string_view resource_name) const;
   // Whether the node belongs to the model (it has GPUs and matches the selector).
   size_t gpu_node_count() const { return gpu_nodes_; }
 

@@ -65,7 +65,8 @@ class GangDispatcher {
   void Pass(const std::function<void(const DispatchResult&)>& visit);
 
  private:
-  std::optional<Refusal> QuotaRefusal(const WaitingGang& gang) const;
+  void CountUse();
+  std::optional<Refusal> QuotaRefusal(const WaitingGang& gang, std::string_view product) const;
 
   const base::Clock& clock_;
   ClusterFeed& feed_;

@@ -1,0 +1,287 @@
+#include "controller/control_plane.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "controller/endpoint.h"
+#include "fmt/format.h"
+#include "kube/decoder.h"
+
+namespace asterism::controller {
+namespace {
+
+constexpr std::string_view kProgram = "asterism-controller";
+constexpr std::string_view kLease = "asterism-controller";
+
+// The kinds whose first list must be complete before anybody may act.
+constexpr std::string_view kKinds[] = {"nodes",  "pods",         "namespaces",
+                                       "queues", "trainingjobs", "priorityclasses"};
+
+std::vector<operators::LevelSource> LevelsOf(const Configuration& configuration) {
+  std::vector<operators::LevelSource> levels;
+  for (const LevelConfiguration& level : configuration.levels) {
+    levels.push_back({level.name, level.label});
+  }
+  return levels;
+}
+
+std::vector<std::string> LevelNames(const Configuration& configuration) {
+  std::vector<std::string> names;
+  for (const LevelConfiguration& level : configuration.levels) {
+    names.push_back(level.name);
+  }
+  return names;
+}
+
+absl::StatusOr<operators::TrainingJob> DecodeTrainingJob(const kube::RawObject& object) {
+  return operators::ParseTrainingJob(object.bytes);
+}
+
+absl::StatusOr<operators::Queue> DecodeQueue(const kube::RawObject& object) {
+  return operators::ParseQueue(object.bytes);
+}
+
+}  // namespace
+
+ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& configuration,
+                           Identity identity)
+    : dependencies_(std::move(dependencies)),
+      identity_(std::move(identity)),
+      job_options_{.field_manager = std::string(kProgram),
+                   .bind_deadline = configuration.bind_deadline},
+      extender_port_(configuration.ports.https),
+      feed_({.levels = LevelsOf(configuration),
+             .resource_names = configuration.resource_names,
+             .node_selector = NodeSelectorOf(configuration)},
+            view_cell_),
+      job_metrics_(dependencies_.registry),
+      leading_gauge_(
+          dependencies_.registry
+              .AddGauge("asterism_leader_election_master_status", "1 while this process leads.")
+              .With({})),
+      rebuild_seconds_(dependencies_.registry.AddHistogram(
+          "asterism_rebuild_seconds", "From winning the Lease to the first decision.")),
+      missing_(std::begin(kKinds), std::end(kKinds)) {
+  MakeInformers();
+  environment_ = std::make_unique<operators::AdmissionEnvironment>(
+      operators::AdmissionEnvironment{.queues = queues_->store(),
+                                      .namespaces = namespaces_->store(),
+                                      .priority_classes = priority_classes_->store(),
+                                      .feed = feed_,
+                                      .level_names = LevelNames(configuration),
+                                      .resource_names = configuration.resource_names,
+                                      .pods = {.scheduler_name = configuration.scheduler_name}});
+  extender_ = std::make_unique<scheduler::Extender>(
+      dependencies_.clock, view_cell_,
+      [this] {
+        return leading_       ? scheduler::ExtenderReadiness::kReady
+               : holds_lease_ ? scheduler::ExtenderReadiness::kRebuilding
+                              : scheduler::ExtenderReadiness::kStandby;
+      },
+      dependencies_.registry,
+      scheduler::ExtenderOptions{.gpu_resources = configuration.resource_names});
+  events_ = std::make_unique<kube::EventRecorder>(
+      dependencies_.clock, dependencies_.executor, dependencies_.client, dependencies_.registry,
+      kube::EventRecorderOptions{.reporting_controller = std::string(kProgram),
+                                 .reporting_instance = identity_.name});
+  elector_ = std::make_unique<kube::LeaderElector>(
+      dependencies_.clock, dependencies_.executor, dependencies_.rng.Fork("lease"),
+      dependencies_.client,
+      kube::LeaderElectorOptions{.namespace_name = identity_.namespace_name,
+                                 .name = std::string(kLease),
+                                 .identity = identity_.name,
+                                 .lease_duration = configuration.leader_election.lease_duration,
+                                 .renew_deadline = configuration.leader_election.renew_deadline,
+                                 .retry_period = configuration.leader_election.retry_period},
+      kube::LeaderEvents{.on_started = [this] { OnLeading(); },
+                         .on_stopped = [this] { OnLeadershipLost(); },
+                         .on_new_leader =
+                             [](const std::string& leader) {
+                               base::LogInfo("leader", {{"identity", leader}});
+                             }});
+}
+
+ControlPlane::~ControlPlane() = default;
+
+void ControlPlane::MakeInformers() {
+  const auto make = [this]<typename T>(InformerPtr<T>& informer, const kube::ResourceType& type,
+                                       kube::Decoder<T> decoder, auto on_change) {
+    informer = std::make_unique<kube::Informer<T>>(
+        dependencies_.source, dependencies_.executor, dependencies_.clock,
+        dependencies_.rng.Fork(type.plural), type, kube::WatchOptions{}, std::move(decoder),
+        kube::InformerEvents<T>{.on_change = std::move(on_change),
+                                .on_synced = [this, plural = type.plural] { OnSynced(plural); }});
+  };
+  make(nodes_, kube::kNodes, kube::Decoder<kube::Node>(kube::DecodeNode),
+       [this](const kube::Change<kube::Node>& change) {
+         feed_.OnNode(change);
+         if (jobs_ != nullptr) {
+           jobs_->OnNode(change);
+         }
+       });
+  make(pods_, kube::kPods, kube::Decoder<kube::Pod>(kube::DecodePod),
+       [this](const kube::Change<kube::Pod>& change) {
+         feed_.OnPod(change);
+         if (jobs_ != nullptr) {
+           jobs_->OnPod(change);
+           queue_controller_->OnChange();
+         }
+       });
+  make(jobs_informer_, operators::kTrainingJobs,
+       kube::Decoder<operators::TrainingJob>(DecodeTrainingJob),
+       [this](const kube::Change<operators::TrainingJob>& change) {
+         if (jobs_ != nullptr) {
+           jobs_->OnJob(change);
+           queue_controller_->OnChange();
+         }
+       });
+  make(queues_, operators::kQueues, kube::Decoder<operators::Queue>(DecodeQueue),
+       [this](const kube::Change<operators::Queue>&) { OnEnvironment(); });
+  make(namespaces_, kube::kNamespaces, kube::Decoder<kube::Namespace>(kube::DecodeNamespace),
+       [this](const kube::Change<kube::Namespace>&) { OnEnvironment(); });
+  make(priority_classes_, kube::kPriorityClasses,
+       kube::Decoder<kube::PriorityClass>(kube::DecodePriorityClass),
+       [this](const kube::Change<kube::PriorityClass>&) { OnEnvironment(); });
+}
+
+void ControlPlane::OnEnvironment() {
+  if (jobs_ != nullptr) {
+    queue_controller_->RefreshQuota();
+    queue_controller_->OnChange();
+    jobs_->OnEnvironmentChange();
+  }
+}
+
+void ControlPlane::Start() {
+  nodes_->Start();
+  pods_->Start();
+  namespaces_->Start();
+  priority_classes_->Start();
+  queues_->Start();
+  jobs_informer_->Start();
+  elector_->Start();
+}
+
+void ControlPlane::Stop(absl::AnyInvocable<void()> done) {
+  // Whichever comes first, and only once: the released Lease or the end of our patience.
+  auto finish = std::make_shared<absl::AnyInvocable<void()>>(std::move(done));
+  const auto once = [finish] {
+    if (*finish != nullptr) {
+      std::exchange(*finish, nullptr)();
+    }
+  };
+  elector_->Stop(once);
+  dependencies_.executor.PostAfter(absl::Seconds(2), once);
+}
+
+void ControlPlane::Reload(const Configuration& configuration) {
+  job_options_.bind_deadline = configuration.bind_deadline;
+  if (jobs_ != nullptr) {
+    jobs_->set_bind_deadline(configuration.bind_deadline);
+  }
+}
+
+void ControlPlane::OnSynced(std::string_view kind) {
+  {
+    absl::MutexLock lock(&mutex_);
+    std::erase(missing_, kind);
+  }
+  base::LogInfo("synced", {{"kind", std::string(kind)}});
+  if (holds_lease_ && AllSynced()) {
+    Rebuild();
+  }
+}
+
+bool ControlPlane::AllSynced() const {
+  absl::MutexLock lock(&mutex_);
+  return missing_.empty();
+}
+
+std::vector<std::string> ControlPlane::Missing() const {
+  std::vector<std::string> missing;
+  absl::MutexLock lock(&mutex_);
+  for (const std::string& kind : missing_) {
+    missing.push_back(kind + ": first list not complete");
+  }
+  return missing;
+}
+
+void ControlPlane::OnLeading() {
+  holds_lease_ = true;
+  lease_won_ = dependencies_.clock.SteadyNow();
+  leading_gauge_.Set(1);
+  base::LogInfo("lease_won", {{"identity", identity_.name}});
+  if (AllSynced()) {
+    Rebuild();
+  }
+}
+
+void ControlPlane::Rebuild() {
+  feed_.Refresh();
+  const auto may_write = [this] { return elector_->IsLeader(); };
+  jobs_ = std::make_unique<operators::JobController>(
+      dependencies_.clock, dependencies_.executor, dependencies_.client, feed_, *environment_,
+      job_metrics_,
+      [this](const operators::TrainingJob& job, const operators::EventNote& note) {
+        Record(job, note);
+      },
+      may_write, job_options_);
+  queue_controller_ = std::make_unique<operators::QueueController>(
+      dependencies_.clock, dependencies_.executor, dependencies_.client, feed_, jobs_->dispatcher(),
+      queues_->store(), may_write);
+  queue_controller_->RefreshQuota();
+  jobs_->Start(jobs_informer_->store(), pods_->store());
+  queue_controller_->OnChange();
+  leading_ = true;
+  PublishEndpoint();
+  const absl::Duration took = dependencies_.clock.SteadyNow() - lease_won_;
+  rebuild_seconds_.With({}).Observe(took);
+  base::LogInfo("leading", {{"nodes", static_cast<uint64_t>(nodes_->store().size())},
+                            {"pods", static_cast<uint64_t>(pods_->store().size())},
+                            {"jobs", static_cast<uint64_t>(jobs_informer_->store().size())},
+                            {"rebuild_ms", absl::ToInt64Milliseconds(took)}});
+}
+
+void ControlPlane::OnLeadershipLost() {
+  leading_ = false;
+  holds_lease_ = false;
+  leading_gauge_.Set(0);
+  queue_controller_.reset();
+  jobs_.reset();
+  base::LogWarning("lease_lost", {{"identity", identity_.name}});
+}
+
+// The Service of the extender has no selector: kube-scheduler must reach the leader alone.
+void ControlPlane::PublishEndpoint() {
+  if (identity_.pod_ip.empty() || !leading_) {
+    return;
+  }
+  dependencies_.client.Patch(
+      kube::kEndpointSlices, {identity_.namespace_name, std::string(kExtenderEndpointSlice)},
+      EndpointSliceBody(identity_.namespace_name, identity_.pod_ip, extender_port_),
+      {.type = kube::PatchType::kApply, .field_manager = std::string(kProgram)},
+      alive_.Wrap([this](absl::StatusOr<kube::Reply> reply) {
+        if (!reply.ok()) {
+          base::LogWarning("endpoint_not_published",
+                           {{"error", std::string(reply.status().message())}});
+          dependencies_.executor.PostAfter(absl::Seconds(1),
+                                           alive_.Wrap([this] { PublishEndpoint(); }));
+        }
+      }));
+}
+
+void ControlPlane::Record(const operators::TrainingJob& job, const operators::EventNote& note) {
+  events_->Record({.regarding = {.api_version = "asterism.dev/v1alpha1",
+                                 .kind = std::string(operators::kTrainingJobs.kind),
+                                 .namespace_name = job.meta.namespace_name,
+                                 .name = job.meta.name,
+                                 .uid = job.meta.uid},
+                   .warning = note.warning,
+                   .reason = note.reason,
+                   .action = note.reason,
+                   .note = note.message});
+}
+
+}  // namespace asterism::controller

@@ -1,0 +1,133 @@
+// File: controller/control_plane.h
+//
+// Wires the modules of asterism-controller together: informers feed the model, the Lease decides
+// who acts, the operator acts, the extender answers from the published ledger.
+//
+//   ControlPlane plane(dependencies, configuration, identity);
+//   executor.Post([&] { plane.Start(); });
+//   routes: plane.extender(), plane.Missing(), plane.leading()
+//
+// A standby runs all informers and keeps the model warm; taking over is a look at every job.
+// Leading ends with the Lease: the operator is destroyed at once and nothing is written any more.
+//
+// Thread-safety: Start and Stop on the executor; extender(), Missing(), leading() and view() from
+// any thread. Cost: one decoded object for each pod, node and job of the cluster.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+#include "base/clock.h"
+#include "base/executor.h"
+#include "base/metrics.h"
+#include "base/rng.h"
+#include "base/snapshot.h"
+#include "controller/configuration.h"
+#include "kube/client.h"
+#include "kube/event_recorder.h"
+#include "kube/informer.h"
+#include "kube/leader_elector.h"
+#include "kube/namespace.h"
+#include "kube/node.h"
+#include "kube/pod.h"
+#include "kube/priority_class.h"
+#include "kube/watch_source.h"
+#include "operator/admission.h"
+#include "operator/cluster_feed.h"
+#include "operator/job_controller.h"
+#include "operator/job_metrics.h"
+#include "operator/queue.h"
+#include "operator/queue_controller.h"
+#include "operator/training_job.h"
+#include "scheduler/extender/extender.h"
+#include "scheduler/ledger.h"
+
+namespace asterism::controller {
+
+struct Identity {
+  std::string namespace_name = "asterism-system";  // of the Lease and of the extender's Service
+  std::string name;                                // unique: host name + "_" + random
+  std::string pod_ip;  // address for the extender's EndpointSlice; empty: not published
+};
+
+class ControlPlane {
+ public:
+  struct Dependencies {
+    base::Clock& clock;
+    base::Executor& executor;
+    base::Rng rng;
+    kube::Client& client;
+    kube::WatchSource& source;
+    base::MetricRegistry& registry;
+  };
+
+  ControlPlane(Dependencies dependencies, const Configuration& configuration, Identity identity);
+  ~ControlPlane();
+
+  void Start();
+  // Gives the Lease back and stops acting; `done` is called when the API server has been told, or
+  // after two seconds.
+  void Stop(absl::AnyInvocable<void()> done);
+  // Takes over what may change while running.
+  void Reload(const Configuration& configuration);
+
+  scheduler::Extender& extender() { return *extender_; }
+  // Leading, and the ledger is rebuilt: the extender may answer.
+  bool leading() const { return leading_; }
+  // What is still missing before this process could act; empty: ready (a standby too).
+  std::vector<std::string> Missing() const;
+  std::shared_ptr<const scheduler::LedgerView> view() const { return view_cell_.Load(); }
+
+ private:
+  template <typename T>
+  using InformerPtr = std::unique_ptr<kube::Informer<T>>;
+
+  void MakeInformers();
+  void OnSynced(std::string_view kind);
+  void OnEnvironment();
+  bool AllSynced() const;
+  void OnLeading();
+  void OnLeadershipLost();
+  void Rebuild();
+  void PublishEndpoint();
+  void Record(const operators::TrainingJob& job, const operators::EventNote& note);
+
+  Dependencies dependencies_;
+  const Identity identity_;
+  operators::JobController::Options job_options_;
+  const int extender_port_;
+
+  base::SnapshotCell<scheduler::LedgerView> view_cell_;
+  operators::ClusterFeed feed_;
+  operators::JobMetrics job_metrics_;
+  base::Gauge& leading_gauge_;
+  base::HistogramFamily& rebuild_seconds_;
+
+  InformerPtr<kube::Node> nodes_;
+  InformerPtr<kube::Pod> pods_;
+  InformerPtr<kube::Namespace> namespaces_;
+  InformerPtr<kube::PriorityClass> priority_classes_;
+  InformerPtr<operators::Queue> queues_;
+  InformerPtr<operators::TrainingJob> jobs_informer_;
+  std::unique_ptr<operators::AdmissionEnvironment> environment_;
+
+  std::unique_ptr<kube::EventRecorder> events_;
+  std::unique_ptr<kube::LeaderElector> elector_;
+  std::unique_ptr<operators::JobController> jobs_;
+  std::unique_ptr<operators::QueueController> queue_controller_;
+  std::unique_ptr<scheduler::Extender> extender_;
+
+  std::atomic<bool> holds_lease_{false};
+  base::SteadyTime lease_won_;
+  std::atomic<bool> leading_{false};
+  mutable absl::Mutex mutex_;
+  std::vector<std::string> missing_ ABSL_GUARDED_BY(mutex_);
+  base::Alive alive_;
+};
+
+}  // namespace asterism::controller

@@ -1,0 +1,69 @@
+#include "controller/http_edge.h"
+
+#include <utility>
+
+#include "controller/ledger_page.h"
+#include "server/health.h"
+
+namespace asterism::controller {
+namespace {
+
+using server::HttpRequest;
+using server::HttpResponse;
+
+constexpr std::string_view kPlainText = "text/plain; charset=utf-8";
+
+void NotLeading(HttpResponse& response) {
+  response.code = 503;
+  response.content_type = kPlainText;
+  response.body = "this process does not lead, or its ledger is not rebuilt yet\n";
+}
+
+}  // namespace
+
+void AddExtenderRoutes(server::HttpRoutes& routes, ControlPlane& plane) {
+  using Verb = int (scheduler::Extender::*)(std::string_view, std::string&);
+  static constexpr std::pair<std::string_view, Verb> kVerbs[] = {
+      {"/extender/filter", &scheduler::Extender::Filter},
+      {"/extender/prioritize", &scheduler::Extender::Prioritize},
+      {"/extender/preempt", &scheduler::Extender::Preempt}};
+  for (const auto& [path, verb] : kVerbs) {
+    routes.Add("POST", path,
+               [&plane, verb = verb](const HttpRequest& request, HttpResponse& response) {
+                 response.code = (plane.extender().*verb)(request.body, response.body);
+               });
+  }
+}
+
+void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
+                        const base::MetricRegistry& registry,
+                        std::function<std::string()> configuration_yaml) {
+  server::AddHealthRoutes(routes, {.ready = [&plane] { return plane.Missing(); }});
+  routes.Add("GET", "/leaderz", [&plane](const HttpRequest&, HttpResponse& response) {
+    if (!plane.leading()) {
+      NotLeading(response);
+      return;
+    }
+    response.content_type = kPlainText;
+    response.body = "leading\n";
+  });
+  routes.Add("GET", "/ledgerz", [&plane](const HttpRequest&, HttpResponse& response) {
+    const auto view = plane.view();
+    if (view == nullptr) {
+      NotLeading(response);
+      return;
+    }
+    response.body = LedgerPage(*view, plane.leading());
+  });
+  routes.Add("GET", "/metrics", [&registry](const HttpRequest&, HttpResponse& response) {
+    response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    response.body = registry.Expose();
+  });
+  routes.Add("GET", "/configz",
+             [yaml = std::move(configuration_yaml)](const HttpRequest&, HttpResponse& response) {
+               response.content_type = "application/yaml";
+               response.body = yaml();
+             });
+}
+
+}  // namespace asterism::controller

@@ -1,0 +1,73 @@
+#include "controller/ledger_page.h"
+
+#include <map>
+
+#include "nlohmann/json.hpp"
+
+namespace asterism::controller {
+namespace {
+
+using nlohmann::ordered_json;
+
+const char* StateWord(scheduler::BlockState state) {
+  switch (state) {
+    case scheduler::BlockState::kReserved:
+      return "reserved";
+    case scheduler::BlockState::kPinned:
+      return "pinned";
+    case scheduler::BlockState::kBound:
+      return "bound";
+  }
+  return "";
+}
+
+ordered_json Amounts(const scheduler::LedgerView& view, const scheduler::ResourceVector& vector) {
+  ordered_json amounts = ordered_json::object();
+  for (size_t slot = 0; slot < view.resource_names.size(); ++slot) {
+    if (vector[slot] != 0) {
+      amounts[view.resource_names[slot]] = vector[slot];
+    }
+  }
+  return amounts;
+}
+
+ordered_json GangJson(const scheduler::GangView& gang) {
+  ordered_json blocks = ordered_json::array();
+  for (const scheduler::GangBlockView& block : gang.blocks) {
+    blocks.push_back({{"firstRank", block.first_rank},
+                      {"node", block.node},
+                      {"epoch", block.epoch},
+                      {"state", StateWord(block.state)},
+                      {"pod", block.pod_uid}});
+  }
+  return {{"uid", gang.uid},
+          {"name", gang.name},
+          {"queue", gang.queue},
+          {"epoch", gang.epoch},
+          {"gpusPerBlock", gang.gpus_per_block},
+          {"blocks", std::move(blocks)}};
+}
+
+}  // namespace
+
+std::string LedgerPage(const scheduler::LedgerView& view, bool leading) {
+  ordered_json page = {{"version", view.version}, {"leading", leading}};
+  page["nodes"] = ordered_json::array();
+  for (const scheduler::NodeView& node : view.nodes) {
+    page["nodes"].push_back({{"name", node.name},
+                             {"allocatable", Amounts(view, node.allocatable)},
+                             {"used", Amounts(view, node.used)},
+                             {"usable", node.usable}});
+  }
+  std::map<std::string_view, const scheduler::GangView*> gangs;
+  for (const auto& [uid, gang] : view.gangs) {
+    gangs[uid] = gang.get();
+  }
+  page["gangs"] = ordered_json::array();
+  for (const auto& [uid, gang] : gangs) {
+    page["gangs"].push_back(GangJson(*gang));
+  }
+  return page.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace asterism::controller

@@ -1,0 +1,266 @@
+// asterism-controller: reads its options and its configuration, builds the concrete parts, and runs
+// until it is told to end.
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/synchronization/notification.h"
+#include "base/clock.h"
+#include "base/executor.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/rng.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "controller/configuration.h"
+#include "controller/control_plane.h"
+#include "controller/http_edge.h"
+#include "fmt/format.h"
+#include "kube/curl_http_client.h"
+#include "kube/http_api_client.h"
+#include "kube/kubeconfig.h"
+#include "server/http_server.h"
+
+ABSL_FLAG(std::string, config, "", "AsterismConfiguration file; without it all defaults hold");
+ABSL_FLAG(std::string, kubeconfig, "",
+          "kubeconfig file; default: $KUBECONFIG, the pod's service account, ~/.kube/config");
+ABSL_FLAG(std::string, namespace, "",
+          "namespace of the Lease; default: $POD_NAMESPACE, else asterism-system");
+ABSL_FLAG(std::string, identity, "",
+          "unique name in the Lease; default: host name and random letters");
+ABSL_FLAG(std::string, log_format, "text", "text or json");
+ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error");
+ABSL_FLAG(bool, help_configuration, false, "describe every field of the configuration and end");
+
+namespace asterism::controller {
+namespace {
+
+constexpr absl::Duration kReloadInterval = absl::Seconds(10);
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
+  return value == nullptr ? "" : value;
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  if (!(text << file.rdbuf()) || !file) {
+    return absl::NotFoundError(fmt::format("--config: cannot read {}", path));
+  }
+  return text.str();
+}
+
+absl::StatusOr<Configuration> LoadConfiguration() {
+  const std::string path = absl::GetFlag(FLAGS_config);
+  if (path.empty()) {
+    return Configuration{};
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ParseConfiguration(text);
+}
+
+Identity MakeIdentity(base::Rng& rng) {
+  Identity identity;
+  char host[256] = "unknown";
+  gethostname(host, sizeof(host) - 1);
+  identity.name = absl::GetFlag(FLAGS_identity);
+  if (identity.name.empty()) {
+    identity.name = fmt::format("{}_{}", host, rng.Name(12));
+  }
+  identity.namespace_name = absl::GetFlag(FLAGS_namespace);
+  if (identity.namespace_name.empty()) {
+    identity.namespace_name = Environment("POD_NAMESPACE");
+  }
+  if (identity.namespace_name.empty()) {
+    identity.namespace_name = "asterism-system";
+  }
+  identity.pod_ip = Environment("POD_IP");
+  return identity;
+}
+
+absl::Status SetUpLogFromFlags() {
+  const std::string format = absl::GetFlag(FLAGS_log_format);
+  const std::string level = absl::GetFlag(FLAGS_log_level);
+  const std::vector<std::string> levels = {"debug", "info", "warning", "error"};
+  const auto found = std::find(levels.begin(), levels.end(), level);
+  if (found == levels.end()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--log-level: \"{}\" is none of debug, info, warning, error", level));
+  }
+  if (format != "text" && format != "json") {
+    return absl::InvalidArgumentError(
+        fmt::format("--log-format: \"{}\" is not text or json", format));
+  }
+  base::SetUpLog(format == "json" ? base::LogFormat::kJson : base::LogFormat::kText,
+                 static_cast<base::LogLevel>(found - levels.begin()));
+  return absl::OkStatus();
+}
+
+std::optional<server::TlsOptions> TlsOf(const TlsConfiguration& tls) {
+  if (tls.cert_file.empty()) {
+    return std::nullopt;
+  }
+  return server::TlsOptions{.certificate_file = tls.cert_file,
+                            .key_file = tls.key_file,
+                            .client_ca_file = tls.client_ca_file};
+}
+
+// Reads the file again now and then: a mounted ConfigMap is replaced under a running program.
+class ConfigurationReloader {
+ public:
+  ConfigurationReloader(base::Executor& executor, Configuration running, ControlPlane& plane)
+      : running_(std::move(running)), plane_(plane), timer_(executor) {}
+
+  void Start() {
+    timer_.Start(kReloadInterval, [this] {
+      Look();
+      Start();
+    });
+  }
+
+ private:
+  void Look() {
+    const absl::StatusOr<Configuration> wanted = LoadConfiguration();
+    const std::string error = wanted.ok() ? "" : std::string(wanted.status().message());
+    if (error != last_error_ && !error.empty()) {
+      base::LogError("configuration_rejected", {{"error", error}});
+    }
+    last_error_ = error;
+    if (!wanted.ok() || *wanted == last_wanted_) {
+      return;
+    }
+    last_wanted_ = *wanted;
+    const ReloadDifference difference = DiffForReload(running_, *wanted);
+    for (const std::string& field : difference.applied) {
+      base::LogInfo("configuration_applied", {{"field", field}});
+    }
+    for (const std::string& field : difference.needs_restart) {
+      base::LogWarning("configuration_needs_restart", {{"field", field}});
+    }
+    running_ = difference.result;
+    plane_.Reload(running_);
+  }
+
+  Configuration running_;
+  Configuration last_wanted_ = running_;
+  std::string last_error_;
+  ControlPlane& plane_;
+  base::OwnedTimer timer_;
+};
+
+absl::Status Run() {
+  RETURN_IF_ERROR(SetUpLogFromFlags());
+  ASSIGN_OR_RETURN(const Configuration configuration, LoadConfiguration());
+  // The signals are taken by sigwait below; every thread inherits the mask.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  base::SystemClock clock;
+  base::Rng rng(base::Rng::SystemSeed());
+  base::MetricRegistry registry;
+  kube::KubeconfigOptions kubeconfig = kube::KubeconfigOptions::FromEnvironment();
+  kubeconfig.path = absl::GetFlag(FLAGS_kubeconfig);
+  ASSIGN_OR_RETURN(const kube::ApiConfig api, kube::LoadApiConfig(clock, kubeconfig));
+  const Identity identity = MakeIdentity(rng);
+
+  kube::CurlHttpClient http(kube::CurlOptions::From(api));
+  base::ThreadExecutor core("core");
+  // Objects of the core are built before it has work, and end after it has stopped.
+  auto client = std::make_unique<kube::HttpApiClient>(core, rng.Fork("client"), http, api,
+                                                      kube::HttpApiClientOptions{});
+  auto plane = std::make_unique<ControlPlane>(
+      ControlPlane::Dependencies{clock, core, rng.Fork("plane"), *client, *client, registry},
+      configuration, identity);
+  ConfigurationReloader reloader(core, configuration, *plane);
+
+  server::HttpServerMetrics http_metrics(registry);
+  server::HttpRoutes extender_routes;
+  AddExtenderRoutes(extender_routes, *plane);
+  server::HttpRoutes diagnosis_routes;
+  AddDiagnosisRoutes(diagnosis_routes, *plane, registry,
+                     [yaml = ConfigurationToYaml(configuration)] { return yaml; });
+  ASSIGN_OR_RETURN(
+      const auto extender_server,
+      server::HttpServer::Start(clock, std::move(extender_routes), http_metrics,
+                                {.port = static_cast<uint16_t>(configuration.ports.https),
+                                 .threads = 2,
+                                 .tls = TlsOf(configuration.tls)}));
+  ASSIGN_OR_RETURN(
+      const auto diagnosis_server,
+      server::HttpServer::Start(clock, std::move(diagnosis_routes), http_metrics,
+                                {.port = static_cast<uint16_t>(configuration.ports.metrics)}));
+  base::LogInfo("started", {{"identity", identity.name},
+                            {"server", api.server},
+                            {"extender_port", int{extender_server->port()}},
+                            {"metrics_port", int{diagnosis_server->port()}}});
+  core.Post([&] {
+    plane->Start();
+    reloader.Start();
+  });
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  base::LogInfo("stopping", {{"signal", signal}});
+  absl::Notification stopped;
+  core.Post([&] { plane->Stop([&] { stopped.Notify(); }); });
+  stopped.WaitForNotification();
+  extender_server->Stop();
+  diagnosis_server->Stop();
+  core.Stop();
+  plane.reset();
+  client.reset();
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace asterism::controller
+
+int main(int argc, char** argv) {
+  // Options are written with dashes, as those of Kubernetes are; the library wants underscores.
+  std::vector<std::string> arguments(argv, argv + argc);
+  std::vector<char*> pointers;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::string& argument = arguments[i];
+    for (size_t at = 2;
+         i > 0 && argument.starts_with("--") && at < argument.size() && argument[at] != '='; ++at) {
+      argument[at] = argument[at] == '-' ? '_' : argument[at];
+    }
+    pointers.push_back(argument.data());
+  }
+  absl::SetProgramUsageMessage("places training gangs beside a stock kube-scheduler");
+  absl::SetFlagsUsageConfig({.version_string = [] { return std::string(ASTERISM_VERSION "\n"); }});
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, pointers.data());
+  if (rest.size() > 1) {
+    std::cerr << "asterism-controller: " << rest[1] << ": not an option; see --help\n";
+    return 2;
+  }
+  if (absl::GetFlag(FLAGS_help_configuration)) {
+    std::cout << asterism::controller::ConfigurationHelp();
+    return 0;
+  }
+  if (const absl::Status status = asterism::controller::Run(); !status.ok()) {
+    std::cerr << "asterism-controller: " << status.message() << "\n";
+    return 1;
+  }
+  return 0;
+}
