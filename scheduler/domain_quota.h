@@ -31,6 +31,7 @@ class DomainQuota {
     blocks_[level][domain] = blocks;
     tail_[level][domain] = tail ? 1 : 0;
   }
+  void TakeOne(size_t level, uint32_t domain) { --blocks_[level][domain]; }
   int64_t blocks(size_t level, uint32_t domain) const { return blocks_[level][domain]; }
   bool tail(size_t level, uint32_t domain) const { return tail_[level][domain] != 0; }
 

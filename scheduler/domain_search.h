@@ -50,7 +50,7 @@ class DomainSearch {
   // Over the whole cluster: fewest domains at the levels of `first`, in this order, then at the
   // others from the outermost. False when that is too much work.
   bool DistributeBy(std::span<const size_t> first);
-  const DomainQuota& quota() const { return quota_; }
+  DomainQuota& quota() { return quota_; }
   ExactSearch& exact() { return exact_; }
 
  private:

@@ -20,11 +20,6 @@ uint64_t Mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Mixes both before they meet: small numbers in different places must not cancel out.
-uint64_t Mix(uint64_t seed, int64_t value) {
-  return Mix(seed + Mix(static_cast<uint64_t>(value)));
-}
-
 }  // namespace
 
 void ExactSearch::Load(const PlacementTree& tree, const GangShape& shape,
@@ -62,44 +57,67 @@ void ExactSearch::SetOrder(std::span<const size_t> first, size_t top) {
   }
 }
 
-uint64_t ExactSearch::LookOf(size_t level, uint32_t domain) const {
-  uint64_t look = Mix(Mix(level), (*rooms_)[level][domain]);
-  look = Mix(look, capacity_->full(level, domain));
-  look = Mix(look, shape_->has_tail(level) ? capacity_->tail(level, domain) : -1);
-  if (capacity_->kept_in(level, domain) > 0) {
-    look = Mix(look, int64_t{domain} + 1);  // like no other
+// `children`: the sum of their looks, so that their order does not matter.
+uint64_t ExactSearch::LookOf(size_t level, uint32_t domain, uint64_t children) const {
+  const int64_t tail = shape_->has_tail(level) ? capacity_->tail(level, domain) : -1;
+  const int64_t full = capacity_->full(level, domain);
+  const bool kept = capacity_->kept_in(level, domain) > 0;
+  if (full == 0 && tail < 0 && !kept) {
+    return 0;
   }
-  return look;
+  // Odd factors keep small numbers apart; a domain with kept pods is like no other.
+  return Mix(static_cast<uint64_t>((*rooms_)[level][domain]) * 0x9e3779b97f4a7c15 +
+             static_cast<uint64_t>(full) * 0xc2b2ae3d27d4eb4f +
+             static_cast<uint64_t>(tail) * 0x165667b19e3779f9 +
+             (kept ? uint64_t{domain} + 1 : 0) * 0xd6e8feb86659fd93 +
+             static_cast<uint64_t>(level) * 0xa0761d6478bd642f + children);
 }
 
 // For all domains below. Those without room look like nothing.
 void ExactSearch::HashLooks(size_t level, uint32_t domain) {
-  uint32_t begin = domain;
-  uint32_t end = domain + 1;
   std::array<std::pair<uint32_t, uint32_t>, kTreeLevelsMax> range;
+  range[level] = {domain, domain + 1};
   for (size_t at = level; at > 0; --at) {
-    begin = tree_->FirstChild(at, begin);
-    end = tree_->FirstChild(at, end);
-    range[at - 1] = {begin, end};
+    range[at - 1] = {tree_->FirstChild(at, range[at].first),
+                     tree_->FirstChild(at, range[at].second)};
   }
   for (size_t at = 0; at < level; ++at) {
     looks_[at].resize(tree_->domain_count(at));
     for (uint32_t index = range[at].first; index < range[at].second; ++index) {
-      uint64_t look = LookOf(at, index);
+      uint64_t children = 0;
       if (at > 0) {
         const uint32_t last = tree_->FirstChild(at, index + 1);
-        uint64_t children = 0;
         for (uint32_t child = tree_->FirstChild(at, index); child < last; ++child) {
-          children += looks_[at - 1][child];  // in any order
+          children += looks_[at - 1][child];
         }
-        look = Mix(look, static_cast<int64_t>(children));
       }
-      const bool has_room = capacity_->full(at, index) > 0 ||
-                            (shape_->has_tail(at) && capacity_->tail(at, index) >= 0) ||
-                            capacity_->kept_in(at, index) > 0;
-      looks_[at][index] = has_room ? look : 0;
+      looks_[at][index] = LookOf(at, index, children);
     }
   }
+}
+
+// Counts domains that differ in their capacity only, so it is never more than the work to come.
+bool ExactSearch::SurelyTooMuchWork(size_t level, uint32_t domain, int64_t units) {
+  if (units * units > work_max_) {
+    return true;
+  }
+  seen_.assign(static_cast<size_t>(units) + 1, 0);
+  int64_t work = 0;
+  const uint32_t end = tree_->FirstChild(level, domain + 1);
+  for (uint32_t child = tree_->FirstChild(level, domain); child < end; ++child) {
+    const int64_t full = std::min(capacity_->full(level - 1, child), units);
+    if (full > 0 && ++seen_[static_cast<size_t>(full)] <= UsefulCopies(full, units, false)) {
+      work += (full + 1) * units;
+    }
+  }
+  return work > work_max_;
+}
+
+// How many domains of one kind, each with room for `full` units, a best split can use. More would
+// be fewer when merged; where domains are not what counts most, each still takes one unit.
+int64_t ExactSearch::UsefulCopies(int64_t full, int64_t units, bool tail) const {
+  const int64_t each = outermost_first_ ? full : 1;
+  return (full > 0 ? (units + each - 1) / each : 0) + (tail ? 1 : 0);
 }
 
 int64_t ExactSearch::UnitsFor(size_t level, uint32_t domain, int64_t blocks, bool tail) const {
@@ -136,12 +154,7 @@ void ExactSearch::AddItems(size_t level, Table& table) {
     item.full = std::min(capacity_->full(inner, child), table.units);
     item.tail = with_tail ? std::min(capacity_->tail(inner, child), table.units) : -1;
     if (capacity_->kept_in(inner, child) == 0) {
-      // More of one kind would be fewer domains when merged; where domains are not what counts
-      // most, each still takes at least one unit.
-      const int64_t each = outermost_first_ ? item.full : 1;
-      const int64_t useful =
-          (item.full > 0 ? (table.units + each - 1) / each : 0) + (with_tail ? 1 : 0);
-      if (++copies_[look] > useful) {
+      if (++copies_[look] > UsefulCopies(item.full, table.units, with_tail)) {
         continue;
       }
       item.open = {one_[inner], (*rooms_)[inner][child]};
@@ -228,7 +241,8 @@ size_t ExactSearch::Build(size_t level, uint32_t domain, int64_t units, bool tai
 
 // The table of a domain that is an item of its parent: costs for any number of blocks of `level`.
 size_t ExactSearch::FindOrBuild(size_t level, const Item& item) {
-  const uint64_t key = Mix(Mix(item.look, item.full), item.tail);
+  const uint64_t key = Mix(item.look + static_cast<uint64_t>(item.full) * 0xc2b2ae3d27d4eb4f +
+                           static_cast<uint64_t>(item.tail) * 0x165667b19e3779f9);
   if (const auto it = table_by_look_.find(key); it != table_by_look_.end()) {
     return it->second;
   }
@@ -312,7 +326,7 @@ void ExactSearch::Apply(size_t level, uint32_t domain, size_t table_index, int64
 
 bool ExactSearch::Solve(size_t level, uint32_t domain, int64_t units, bool tail,
                         DomainQuota& quota) {
-  if (!counts_fit_ || units * units > work_max_) {
+  if (!counts_fit_ || SurelyTooMuchWork(level, domain, units)) {
     return false;
   }
   work_ = 0;

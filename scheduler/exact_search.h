@@ -87,7 +87,9 @@ class ExactSearch {
   };
 
   void HashLooks(size_t level, uint32_t domain);
-  uint64_t LookOf(size_t level, uint32_t domain) const;
+  uint64_t LookOf(size_t level, uint32_t domain, uint64_t children) const;
+  bool SurelyTooMuchWork(size_t level, uint32_t domain, int64_t units);
+  int64_t UsefulCopies(int64_t full, int64_t units, bool tail) const;
   // Returns the index of the table, or kTooMuchWork.
   size_t FindOrBuild(size_t level, const Item& item);
   size_t Build(size_t level, uint32_t domain, int64_t units, bool tail);
@@ -120,6 +122,7 @@ class ExactSearch {
   std::vector<Cost> next_;
   absl::flat_hash_map<uint64_t, size_t> table_by_look_;
   absl::flat_hash_map<uint64_t, int64_t> copies_;
+  std::vector<int64_t> seen_;
 };
 
 }  // namespace asterism::scheduler

@@ -160,7 +160,8 @@ class Ledger {
   std::span<const int64_t> FreeColumn(size_t slot) const;  // as Free(node)[slot]
   std::span<const uint8_t> PlaceableColumn() const;        // 1: known and usable
   std::span<const uint32_t> NodeClassColumn() const;
-  std::span<const uint32_t> ProductColumn() const;  // index into product_names()
+  static constexpr uint32_t kNoProduct = 0xffffffff;  // of a node that SetNode did not tell about
+  std::span<const uint32_t> ProductColumn() const;    // index into product_names(), or kNoProduct
   const std::vector<std::string>& product_names() const;
   std::string resource_name(size_t slot) const;  // "slot 9" where it has no name
 

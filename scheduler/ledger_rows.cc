@@ -40,7 +40,7 @@ void LedgerRows::SetCluster(std::shared_ptr<const topology::Cluster> cluster) {
   }
   placeable_.assign(count, 0);
   node_class_.assign(count, 0);
-  product_.assign(count, 0);
+  product_.assign(count, kNoProduct);
   for (size_t index = 0; index < count; ++index) {
     const NodeId node(index);
     const PlaceId place = FindOrAdd(cluster_->node_name(node));
@@ -134,7 +134,7 @@ void LedgerRows::RefreshColumns(const Row& row) {
   }
   placeable_[index] = row.known && row.state.usable ? 1 : 0;
   node_class_[index] = row.state.node_class;
-  product_[index] = ProductIndex(row.state.product);
+  product_[index] = row.known ? ProductIndex(row.state.product) : kNoProduct;
 }
 
 void LedgerRows::FreeIfUnused(PlaceId place) {

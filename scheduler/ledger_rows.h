@@ -46,6 +46,8 @@ class LedgerRows {
     ResourceVector used;  // `sum`, saturated
   };
 
+  static constexpr uint32_t kNoProduct = Ledger::kNoProduct;
+
   LedgerRows();
 
   void SetCluster(std::shared_ptr<const topology::Cluster> cluster);

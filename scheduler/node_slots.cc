@@ -138,15 +138,23 @@ void NodeSlots::ScanEmpty(const PlacementRequest& request, const Ledger& ledger)
   }
 }
 
+void NodeSlots::Drop(size_t node) {
+  if (!narrowed_) {
+    narrowed_ = true;
+    slots_ = all_slots_;
+    room_ = all_room_;
+  }
+  slots_[node] = 0;
+  room_[node] = 0;
+}
+
 void NodeSlots::Select(const Ledger& ledger, uint32_t product, std::span<const LevelRule> rules) {
-  slots_ = all_slots_;
-  room_ = all_room_;
+  narrowed_ = false;
   const std::span<const uint32_t> products = ledger.ProductColumn();
-  if (product != kAnyProduct) {
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      if (products[i] != product) {
-        slots_[i] = 0;
-        room_[i] = 0;
+  if (ledger.product_names().size() > 1) {
+    for (size_t node = 0; node < products.size(); ++node) {
+      if (products[node] != product) {
+        Drop(node);
       }
     }
   }
@@ -162,8 +170,7 @@ void NodeSlots::Select(const Ledger& ledger, uint32_t product, std::span<const L
       }
       const topology::NodeRange range = cluster.NodesOf(rule.level, domain);
       for (size_t node = range.begin.index(); node < range.end.index(); ++node) {
-        slots_[node] = 0;
-        room_[node] = 0;
+        Drop(node);
       }
     }
   }

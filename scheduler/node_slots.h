@@ -35,17 +35,16 @@ class NodeSlots {
   // As ScanFree, nodes that are not usable included: to tell what a repair would change.
   void ScanRepaired(const PlacementRequest& request, const Ledger& ledger);
 
-  // `product` is an index into ledger.product_names(), or kAnyProduct.
-  static constexpr uint32_t kAnyProduct = 0xffffffff;
+  // `product` is an index into ledger.product_names().
   void Select(const Ledger& ledger, uint32_t product, std::span<const LevelRule> rules);
 
   // Takes a node out of the selection.
-  void Drop(uint32_t node) { slots_[node] = room_[node] = 0; }
+  void Drop(size_t node);
 
   // By node, of the selected ones.
-  std::span<const int64_t> slots() const { return slots_; }
+  std::span<const int64_t> slots() const { return narrowed_ ? slots_ : all_slots_; }
   // Free GPUs, or slots where the gang asks for no GPU. What best fit compares.
-  std::span<const int64_t> room() const { return room_; }
+  std::span<const int64_t> room() const { return narrowed_ ? room_ : all_room_; }
 
  private:
   void ScanAmounts(const PlacementRequest& request, const Ledger& ledger);
@@ -56,6 +55,8 @@ class NodeSlots {
 
   std::vector<int64_t> all_slots_;
   std::vector<int64_t> all_room_;
+  // A copy with some nodes taken out, or not in use.
+  bool narrowed_ = false;
   std::vector<int64_t> slots_;
   std::vector<int64_t> room_;
 

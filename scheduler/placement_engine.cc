@@ -60,7 +60,7 @@ void PlacementEngine::LoadProducts() {
   products_.clear();
   const std::vector<std::string>& names = ledger_->product_names();
   for (const uint32_t node : kept_) {
-    if (node != UnitCapacity::kFree) {
+    if (node != UnitCapacity::kFree && ledger_->ProductColumn()[node] != Ledger::kNoProduct) {
       products_.push_back(ledger_->ProductColumn()[node]);
       return;
     }

@@ -124,7 +124,9 @@ std::string ReasonWriter::NoProduct() const {
   }
   std::vector<std::string> names;
   for (const uint32_t index : ledger_.ProductColumn()) {
-    names.push_back(ledger_.product_names()[index]);
+    if (index != Ledger::kNoProduct) {
+      names.push_back(ledger_.product_names()[index]);
+    }
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());

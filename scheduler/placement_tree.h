@@ -8,12 +8,13 @@
 // The last level has exactly one domain, the root: where the cluster has one level only, a root is
 // added above its nodes. Level 0 are the nodes.
 //
-// Thread-safety: none; buffers are kept between loads. Cost: Load O(domains).
+// Thread-safety: none. Cost: Load O(levels), O(nodes) where a root is added.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "scheduler/gang_shape.h"
@@ -23,11 +24,12 @@ namespace asterism::scheduler {
 
 class PlacementTree {
  public:
+  // The cluster must outlive the use of the tree.
   void Load(const topology::Cluster& cluster);
 
   size_t levels() const { return levels_; }
   size_t root_level() const { return levels_ - 1; }
-  size_t node_count() const { return domain_count(0); }
+  size_t node_count() const { return nodes_; }
   size_t domain_count(size_t level) const {
     return level == 0 ? nodes_ : first_child_[level].size() - 1;
   }
@@ -44,13 +46,15 @@ class PlacementTree {
   }
 
  private:
-  void AddLevel(const topology::Cluster& cluster, size_t level);
   void AddRoot();
 
   size_t levels_ = 0;
   size_t nodes_ = 0;
-  std::array<std::vector<uint32_t>, kTreeLevelsMax> first_child_;
-  std::array<std::vector<uint32_t>, kTreeLevelsMax> parent_;
+  std::array<std::span<const uint32_t>, kTreeLevelsMax> first_child_;
+  std::array<std::span<const uint32_t>, kTreeLevelsMax> parent_;
+  // Of the added root.
+  std::array<uint32_t, 2> root_children_{};
+  std::vector<uint32_t> root_parents_;
 };
 
 }  // namespace asterism::scheduler

@@ -5,7 +5,7 @@
 namespace asterism::scheduler {
 
 void RankOrder::Assign(const PlacementTree& tree, const GangShape& shape,
-                       const UnitCapacity& capacity, const DomainQuota& quota,
+                       const UnitCapacity& capacity, DomainQuota& quota,
                        std::vector<NodeId>& nodes) {
   home_[tree.root_level()].assign(static_cast<size_t>(shape.blocks(tree.root_level())), 0);
   for (size_t level = tree.root_level(); level > 0; --level) {
@@ -22,18 +22,18 @@ void RankOrder::Assign(const PlacementTree& tree, const GangShape& shape,
 }
 
 // The first child with something left; the one that takes the tail comes last.
-uint32_t RankOrder::NextChild(const PlacementTree& tree, const DomainQuota& quota, size_t level,
+uint32_t RankOrder::NextChild(const PlacementTree& tree, DomainQuota& quota, size_t level,
                               uint32_t domain) {
   const uint32_t end = tree.FirstChild(level, domain + 1);
   uint32_t& cursor = cursor_[domain];
-  while (cursor < end && (left_[cursor] == 0 || quota.tail(level - 1, cursor))) {
+  while (cursor < end && (quota.blocks(level - 1, cursor) == 0 || quota.tail(level - 1, cursor))) {
     ++cursor;
   }
   if (cursor < end) {
     return cursor;
   }
   for (uint32_t child = tree.FirstChild(level, domain); child < end; ++child) {
-    if (left_[child] > 0) {
+    if (quota.blocks(level - 1, child) > 0) {
       return child;
     }
   }
@@ -43,15 +43,11 @@ uint32_t RankOrder::NextChild(const PlacementTree& tree, const DomainQuota& quot
 
 // Homes of the blocks of `level` - 1, given those of `level`.
 void RankOrder::AssignLevel(const PlacementTree& tree, const GangShape& shape,
-                            const UnitCapacity& capacity, const DomainQuota& quota, size_t level) {
+                            const UnitCapacity& capacity, DomainQuota& quota, size_t level) {
   const size_t inner = level - 1;
   const int64_t blocks = shape.blocks(inner);
   std::vector<uint32_t>& home = home_[inner];
   home.assign(static_cast<size_t>(blocks), UnitCapacity::kFree);
-  left_.resize(tree.domain_count(inner));
-  for (uint32_t child = 0; child < left_.size(); ++child) {
-    left_[child] = quota.blocks(inner, child);
-  }
   cursor_.resize(tree.domain_count(level));
   for (uint32_t domain = 0; domain < cursor_.size(); ++domain) {
     cursor_[domain] = tree.FirstChild(level, domain);
@@ -71,7 +67,7 @@ void RankOrder::AssignLevel(const PlacementTree& tree, const GangShape& shape,
     const uint32_t domain = home_[level][static_cast<size_t>(shape.Parent(level, block))];
     const auto usable = [&](uint32_t child) {
       return child != UnitCapacity::kFree && tree.Parent(inner, child) == domain &&
-             left_[child] > 0;
+             quota.blocks(inner, child) > 0;
     };
     uint32_t chosen = capacity.anchor(inner, block);
     if (chosen != UnitCapacity::kFree) {
@@ -95,7 +91,7 @@ void RankOrder::AssignLevel(const PlacementTree& tree, const GangShape& shape,
       } else {
         chosen = NextChild(tree, quota, level, domain);
       }
-      --left_[chosen];
+      quota.TakeOne(inner, chosen);
     }
     home[index] = chosen;
     previous = chosen;

@@ -3,7 +3,7 @@
 // Gives ranks to the chosen domains, so that near ranks are near nodes. Internal to placement.
 //
 //   RankOrder order;
-//   order.Assign(tree, shape, capacity, quota, nodes);   // nodes[pod] = node index
+//   order.Assign(tree, shape, capacity, quota, nodes);   // nodes[pod] = node, `quota` is used up
 //
 // Ranks walk through the domains in topology order, one domain after the other at every level, the
 // tail of the gang last: a ring over the ranks crosses a level once for each domain used there,
@@ -27,18 +27,16 @@ namespace asterism::scheduler {
 class RankOrder {
  public:
   void Assign(const PlacementTree& tree, const GangShape& shape, const UnitCapacity& capacity,
-              const DomainQuota& quota, std::vector<NodeId>& nodes);
+              DomainQuota& quota, std::vector<NodeId>& nodes);
 
  private:
   void AssignLevel(const PlacementTree& tree, const GangShape& shape, const UnitCapacity& capacity,
-                   const DomainQuota& quota, size_t level);
-  uint32_t NextChild(const PlacementTree& tree, const DomainQuota& quota, size_t level,
-                     uint32_t domain);
+                   DomainQuota& quota, size_t level);
+  uint32_t NextChild(const PlacementTree& tree, DomainQuota& quota, size_t level, uint32_t domain);
 
   // By block of a level: the domain of that level which it lives in.
   std::array<std::vector<uint32_t>, kTreeLevelsMax> home_;
   // For the level that is assigned now.
-  std::vector<int64_t> left_;       // quota not given yet, by child
   std::vector<uint32_t> cursor_;    // next child to look at, by domain
   std::vector<uint32_t> upcoming_;  // the next anchored home in the same parent block, by block
 };

@@ -92,11 +92,12 @@ void UnitCapacity::CountDemands() {
 void UnitCapacity::CountNodes(std::span<const int64_t> slots) {
   const int64_t block = shape_->block[0];
   const int64_t tail_pods = shape_->tail_pods[0];
-  full_[0].resize(tree_->node_count());
   if (block == 1 && !has_kept()) {
-    std::copy(slots.begin(), slots.end(), full_[0].begin());
+    full_view_[0] = slots;
     return;
   }
+  full_[0].resize(tree_->node_count());
+  full_view_[0] = full_[0];
   tail_[0].resize(tree_->node_count());
   for (uint32_t node = 0; node < tree_->node_count(); ++node) {
     const int64_t room = slots[node] - demand(0, node);
@@ -119,33 +120,39 @@ void UnitCapacity::CountLevel(size_t level) {
   const bool inner_tail = shape_->has_tail(level - 1);
   const int64_t ratio = shape_->ratio[level];
   const int64_t tail_blocks = shape_->tail_blocks[level];
+  const std::span<const int64_t> inner = full_view_[level - 1];
   full_[level].resize(tree_->domain_count(level));
+  full_view_[level] = full_[level];
   tail_[level].resize(tree_->domain_count(level));
-  for (uint32_t domain = 0; domain < tree_->domain_count(level); ++domain) {
-    int64_t sum = 0;
-    int64_t best_change = -2;  // what hosting the inner tail adds to the sum: 0, -1, or impossible
+  uint32_t child = 0;
+  for (uint32_t domain = 0; domain < full_[level].size(); ++domain) {
+    const uint32_t begin = child;
     const uint32_t end = tree_->FirstChild(level, domain + 1);
-    for (uint32_t child = tree_->FirstChild(level, domain); child < end; ++child) {
-      sum += full_[level - 1][child];
-      if (inner_tail && tail_[level - 1][child] >= 0) {
-        best_change = std::max(best_change, tail_[level - 1][child] - full_[level - 1][child]);
+    int64_t sum = 0;
+    for (; child < end; ++child) {
+      sum += inner[child];
+    }
+    // What hosting the inner tail adds to the sum: 0, -1, or -2 where no child can.
+    int64_t change = inner_tail ? -2 : 0;
+    for (child = begin; inner_tail && child < end; ++child) {
+      if (tail_[level - 1][child] >= 0) {
+        change = std::max(change, tail_[level - 1][child] - inner[child]);
       }
     }
+    child = end;
     sum -= demand(level, domain);
     if (demands_tail(level, domain)) {
-      sum = best_change == -2 ? -1 : sum + best_change;
+      sum = change == -2 ? -1 : sum + change;
     }
     if (sum < 0) {
       feasible_ = false;
       sum = 0;
     }
-    full_[level][domain] = ratio == 0 ? 0 : sum / ratio;
+    full_[level][domain] = ratio > 1 ? sum / ratio : sum * ratio;
     int64_t beside_tail = -1;
-    if (shape_->has_tail(level)) {
-      const int64_t rest = sum - tail_blocks + (inner_tail ? best_change : 0);
-      if (rest >= 0 && (!inner_tail || best_change > -2)) {
-        beside_tail = ratio == 0 ? 0 : rest / ratio;
-      }
+    if (const int64_t rest = sum - tail_blocks + change;
+        shape_->has_tail(level) && change > -2 && rest >= 0) {
+      beside_tail = ratio > 1 ? rest / ratio : rest * ratio;
     }
     tail_[level][domain] = beside_tail;
   }

@@ -37,7 +37,7 @@ class UnitCapacity {
   // False where the kept pods already break a rule, or the rest of an anchored block has no room.
   bool feasible() const { return feasible_; }
   bool has_kept() const { return kept_pods_ > 0; }
-  int64_t full(size_t level, uint32_t domain) const { return full_[level][domain]; }
+  int64_t full(size_t level, uint32_t domain) const { return full_view_[level][domain]; }
   int64_t tail(size_t level, uint32_t domain) const { return tail_[level][domain]; }
   // Blocks that the domain must take, beside what is chosen from above, in blocks of `level` - 1.
   int64_t demand(size_t level, uint32_t domain) const {
@@ -59,7 +59,8 @@ class UnitCapacity {
 
   bool Fits(size_t level, uint32_t domain) const {
     return feasible_ && kept_in(level, domain) == kept_pods_ &&
-           (free_tail_[level] ? tail_[level][domain] : full_[level][domain]) >= free_full_[level];
+           (free_tail_[level] ? tail_[level][domain] : full_view_[level][domain]) >=
+               free_full_[level];
   }
   bool FitsCluster() const { return Fits(tree_->root_level(), 0); }
 
@@ -75,6 +76,8 @@ class UnitCapacity {
   int64_t kept_pods_ = 0;
   std::array<int64_t, kTreeLevelsMax> free_full_{};
   std::array<bool, kTreeLevelsMax> free_tail_{};
+  // full_, or the slots of the nodes themselves where blocks are pods and nothing is kept.
+  std::array<std::span<const int64_t>, kTreeLevelsMax> full_view_;
   std::array<std::vector<int64_t>, kTreeLevelsMax> full_;
   std::array<std::vector<int64_t>, kTreeLevelsMax> tail_;
   // Only loaded while pods are kept.

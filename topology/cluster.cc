@@ -108,6 +108,9 @@ class ClusterBuilder {
       AddLevel(cluster, level, nodes);
     }
     AddNodes(cluster);
+    for (size_t level = 1; level < levels; ++level) {
+      LinkLevels(cluster.levels_[level - 1], cluster.levels_[level]);
+    }
     return cluster;
   }
 
@@ -146,6 +149,19 @@ class ClusterBuilder {
       target.domain_of_node.push_back(static_cast<uint32_t>(target.domains.size() - 1));
     }
     NameDomains(cluster, level, values);
+  }
+
+  static void LinkLevels(Cluster::Level& inner, Cluster::Level& outer) {
+    uint32_t child = 0;
+    for (uint32_t index = 0; index < outer.domains.size(); ++index) {
+      outer.first_child.push_back(child);
+      while (child < inner.domains.size() &&
+             inner.domains[child].begin < outer.domains[index].end) {
+        inner.parent.push_back(index);
+        ++child;
+      }
+    }
+    outer.first_child.push_back(child);
   }
 
   static void NameDomains(Cluster& cluster, size_t level,

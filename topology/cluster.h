@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,13 @@ class Cluster {
     return DomainId(levels_[level].domain_of_node[node.index()]);
   }
   NodeRange NodesOf(size_t level, DomainId domain) const;
+  // By domain of `level`, which is not the last: its parent, a domain of the level above.
+  std::span<const uint32_t> Parents(size_t level) const { return levels_[level].parent; }
+  // By domain of `level` >= 1, and one past the last: its first child, a domain of the level below.
+  // Children of a domain are consecutive.
+  std::span<const uint32_t> FirstChildren(size_t level) const {
+    return levels_[level].first_child;
+  }
   bool named(size_t level, DomainId domain) const;
   // Unique within its level: the source's value, with the parent's name before it where two parents
   // use the same value. "unnamed-<node>" for a domain without a value.
@@ -78,6 +86,8 @@ class Cluster {
   struct Level {
     std::vector<Domain> domains;
     std::vector<uint32_t> domain_of_node;
+    std::vector<uint32_t> parent;       // by domain
+    std::vector<uint32_t> first_child;  // by domain, and the end
   };
 
   std::vector<std::string> level_names_;
