@@ -10,7 +10,7 @@ _BANNED = [
     (r"\bstd::random_device\b|\bgetrandom\b", "base::Rng::SystemSeed", {"base/rng.cc": "is that function"}),
     (r"\b(?:system_clock|steady_clock|high_resolution_clock)::now\b|\babsl::(?:Now|GetCurrentTimeNanos)\s*\(|\bclock_gettime\b"
      r"|\bgettimeofday\b|(?<![\w.>:])time\s*\(\s*(?:0|NULL|nullptr)\s*\)",
-     "base::Clock, handed in", {"base/clock.cc": "is that class"}),
+     "base::Clock, handed in", {"base/clock.cc": "is that class", "test/bench/": "benchmarks read the CPU's clock too"}),
     (r"\bsleep_(?:for|until)\b|\babsl::SleepFor\b|\b(?:u|nano)?sleep\s*\(", "Executor::PostAfter, or a Notification in a test", {}),
     (r"\bstd::(?:basic_)?regex\b", "a hand-written scan or absl: std::regex is slow and recurses over its input", {}),
     (r"\bstd::(?:jthread|async)\b|\bpthread_create\b|\bstd::thread\b(?!::id)", "base::ThreadExecutor",
