@@ -25,11 +25,11 @@ soak-%: ## one part of soak
 bench: build ## all benchmarks; writes docs/benchmarks.md
 	@test/bench/run --all --write docs/benchmarks.md
 
-demo: build ## a 512-GPU job on a real Kubernetes with 1,280 simulated nodes, on this machine
-	@examples/demo
+demo: ## a 512-GPU job on a real Kubernetes with 1,280 simulated nodes, on this machine
+	@test/demo/demo
 
 demo-stop: ## take the demo down
-	@examples/demo stop
+	@test/demo/demo-stop
 
 format: ## clang-format over all C++ files
 	@git ls-files '*.cc' '*.h' | xargs clang-format -i
