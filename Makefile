@@ -10,7 +10,7 @@ help: ## this list
 packages: ## install the Debian packages that are missing (root)
 	@cmake/install-packages
 
-build: packages ## build everything into build/$(PRESET); PRESET=dev, ci, release, asan, tsan or fuzz
+build: packages ## build everything into build/$(PRESET); PRESET=dev, ci, release, bench, asan, tsan or fuzz
 	@test/build $(PRESET)
 
 test: ## everything that proves a change; the last line counts it
@@ -22,7 +22,9 @@ soak: ## hours: long kills, long fuzzing, many seeds; in parts: make soak-spine
 soak-%: ## one part of soak
 	@test/soak $*
 
-bench: build ## all benchmarks; writes docs/benchmarks.md
+bench: packages ## all benchmarks, optimised for AVX2; writes docs/benchmarks.md
+	@test/build bench
+	@test/rig/build
 	@test/bench/run --all --write docs/benchmarks.md
 
 demo: ## a 512-GPU job on a real Kubernetes with 1,280 simulated nodes, on this machine

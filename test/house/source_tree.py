@@ -16,8 +16,8 @@ def paths(*patterns):
 
 
 def read(*patterns):
-    """{path: text} of the same."""
-    return {path: (ROOT / path).read_text(encoding="utf-8") for path in paths(*patterns)}
+    """{path: text} of the same. Test data need not be text."""
+    return {path: (ROOT / path).read_text(encoding="utf-8", errors="replace") for path in paths(*patterns)}
 
 
 _NOISE = re.compile(
