@@ -80,7 +80,9 @@ std::string SmallerGang(const PlacementRequest& request, const Ledger& ledger,
   const GangShape shape = ShapeOf(request.pods, engine.required_rules(), engine.tree().levels());
   int64_t step = 1;
   for (size_t level = 0; level < shape.levels; ++level) {
-    step = std::max(step, shape.block[level]);
+    if (shape.block[level] < request.pods) {
+      step = std::max(step, shape.block[level]);
+    }
   }
   int64_t fits = 0;
   int64_t too_many = (request.pods + step - 1) / step;

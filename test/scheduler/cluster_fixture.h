@@ -40,9 +40,11 @@ inline std::string Describe(const PlacementOutcome& outcome) {
 class TestCluster {
  public:
   TestCluster(std::vector<std::string> levels, int64_t gpus_per_node)
-      : levels_(std::move(levels)), gpus_per_node_(gpus_per_node), ledger_(table_) {
-    gpu_slot_ = *table_.SlotOf("nvidia.com/gpu");
-  }
+      : levels_(std::move(levels)),
+        gpus_per_node_(gpus_per_node),
+        table_(std::make_unique<ResourceTable>()),
+        gpu_slot_(*table_->SlotOf("nvidia.com/gpu")),
+        ledger_(std::make_unique<Ledger>(*table_)) {}
 
   void AddNode(const std::string& name, std::vector<std::string> domains,
                const std::string& product = "", uint32_t node_class = 0) {
@@ -60,9 +62,9 @@ class TestCluster {
     if (!built.ok()) {
       throw std::runtime_error(built.status().ToString());
     }
-    ledger_.SetCluster(std::make_shared<const topology::Cluster>(*std::move(built)));
+    ledger_->SetCluster(std::make_shared<const topology::Cluster>(*std::move(built)));
     for (const NodeState& state : states_) {
-      ledger_.SetNode(state);
+      ledger_->SetNode(state);
     }
   }
 
@@ -70,7 +72,7 @@ class TestCluster {
     for (NodeState& state : states_) {
       if (state.name == name) {
         state.usable = usable;
-        ledger_.SetNode(state);
+        ledger_->SetNode(state);
       }
     }
   }
@@ -81,7 +83,7 @@ class TestCluster {
     pod.name = "default/" + pod.uid;
     pod.node = node;
     pod.requests = Amounts(gpus, 1);
-    ledger_.PutPod(pod);
+    ledger_->PutPod(pod);
   }
 
   PlacementRequest Request(int64_t pods, int64_t gpus) const {
@@ -105,7 +107,7 @@ class TestCluster {
     for (size_t pod = 0; pod < placed.nodes.size(); ++pod) {
       gang.blocks.push_back({static_cast<int64_t>(pod), Name(placed.nodes[pod]), 1});
     }
-    ledger_.PutGang(gang);
+    ledger_->PutGang(gang);
   }
 
   ResourceVector Amounts(int64_t gpus, int64_t pods) const {
@@ -115,7 +117,7 @@ class TestCluster {
     return amounts;
   }
 
-  const std::string& Name(NodeId node) const { return ledger_.cluster().node_name(node); }
+  const std::string& Name(NodeId node) const { return ledger_->cluster().node_name(node); }
   std::vector<std::string> Names(const PlacementOutcome& outcome) const {
     std::vector<std::string> names;
     if (const auto* placed = std::get_if<Placed>(&outcome)) {
@@ -126,17 +128,17 @@ class TestCluster {
     return names;
   }
 
-  Ledger& ledger() { return ledger_; }
-  const Ledger& ledger() const { return ledger_; }
+  Ledger& ledger() { return *ledger_; }
+  const Ledger& ledger() const { return *ledger_; }
   size_t gpu_slot() const { return gpu_slot_; }
   std::vector<NodeState>& states() { return states_; }
 
  private:
   std::vector<std::string> levels_;
   int64_t gpus_per_node_;
+  std::unique_ptr<ResourceTable> table_;
   size_t gpu_slot_ = 0;
-  ResourceTable table_;
-  Ledger ledger_;
+  std::unique_ptr<Ledger> ledger_;
   std::vector<topology::NodeFacts> facts_;
   std::vector<NodeState> states_;
   int next_pod_ = 0;
