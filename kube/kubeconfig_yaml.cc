@@ -34,8 +34,9 @@ bool NestsTooDeep(const std::string& text) {
   return false;
 }
 
+// Empty for a key that is missing, which yaml-cpp makes a node that throws at every other question.
 std::string Scalar(const YAML::Node& node) {
-  return node.IsScalar() ? node.Scalar() : std::string();
+  return node.IsDefined() && node.IsScalar() ? node.Scalar() : std::string();
 }
 
 absl::StatusOr<ExecPlugin> ReadExecNode(const KubeconfigEntry& entry, const YAML::Node& node) {

@@ -27,7 +27,7 @@ class TokenBucket {
 
   bool Take() {
     Update();
-    if (tokens_ < 1) {
+    if (tokens_ < kWhole) {
       return false;
     }
     tokens_ -= 1;
@@ -36,7 +36,7 @@ class TokenBucket {
   // Until Take succeeds.
   absl::Duration Wait() {
     Update();
-    return tokens_ >= 1 ? absl::ZeroDuration() : refill_ * (1 - tokens_);
+    return tokens_ >= kWhole ? absl::ZeroDuration() : refill_ * (1 - tokens_);
   }
   // Takes a token that may not be there yet, and returns when it will be.
   absl::Duration Reserve() {
@@ -46,6 +46,9 @@ class TokenBucket {
   }
 
  private:
+  // Waiting for exactly the missing part must end in a token, whatever floating point makes of it.
+  static constexpr double kWhole = 1 - 1e-6;
+
   void Update() {
     const base::SteadyTime now = clock_->SteadyNow();
     tokens_ = std::min(burst_, tokens_ + absl::FDivDuration(now - updated_, refill_));
