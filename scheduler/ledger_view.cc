@@ -88,6 +88,13 @@ void Ledger::ForEachHeld(std::string_view gang_uid,
       visit(node, Impl::Held(*entry, block));
     }
   }
+  for (const auto& [first_rank, pods] : entry->pods) {
+    for (const PodRecord* pod : pods) {
+      if (const NodeId node = impl_->rows.row(pod->place).node; pod->foreign && node.valid()) {
+        visit(node, pod->state.requests);
+      }
+    }
+  }
 }
 
 ResourceVector Ledger::HeldBy(std::string_view gang_uid, NodeId node) const {

@@ -1,0 +1,289 @@
+// The whole controller against the fake API server, under simulated time.
+#include "controller/control_plane.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "fake_cluster.h"
+#include "fmt/format.h"
+
+namespace asterism::controller {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class ControlPlaneTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    cluster_.AddNodes(16, 4);
+    cluster_.StartController("a");
+    ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.leader() != nullptr; }));
+  }
+  void TearDown() override { EXPECT_EQ(cluster_.Violations(), ""); }
+
+  bool Reaches(const std::string& job, const std::string& state) {
+    const bool reached = cluster_.RunUntil([&] { return cluster_.StateOf(job) == state; });
+    EXPECT_TRUE(reached) << job << " is " << cluster_.StateOf(job) << ": "
+                         << cluster_.StatusOf(job).dump(1);
+    return reached;
+  }
+  std::string WaitReason(const std::string& job) {
+    return cluster_.StatusOf(job).value("waiting", nlohmann::json::object()).value("reason", "");
+  }
+  int Epoch(const std::string& job) { return cluster_.StatusOf(job)["placement"]["epoch"]; }
+
+  FakeCluster cluster_{1};
+};
+
+TEST_F(ControlPlaneTest, AGangRunsInTheTightestDomain) {
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  EXPECT_THAT(cluster_.PodsOf("llama"), SizeIs(4));
+  EXPECT_EQ(cluster_.StatusOf("llama")["placement"]["runs"].size(), 1u);
+  EXPECT_NE(cluster_.server().Find(kube::kServices, {"research", "llama"}), nullptr);
+}
+
+TEST_F(ControlPlaneTest, AJobLargerThanTheClusterNeverFits) {
+  cluster_.CreateJob("huge", 8 * 17);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return WaitReason("huge") == "NeverFits"; }));
+  EXPECT_THAT(cluster_.PodsOf("huge"), IsEmpty());
+}
+
+TEST_F(ControlPlaneTest, TwoGangsForOneRoomOneRunsOneWaitsWhole) {
+  cluster_.CreateJob("first", 8 * 10);
+  cluster_.CreateJob("second", 8 * 10);
+  ASSERT_TRUE(cluster_.RunUntil([&] {
+    return (cluster_.StateOf("first") == "Running") != (cluster_.StateOf("second") == "Running");
+  }));
+  const std::string runs = cluster_.StateOf("first") == "Running" ? "first" : "second";
+  const std::string waits = runs == "first" ? "second" : "first";
+  cluster_.Run(absl::Seconds(20));
+  EXPECT_THAT(cluster_.PodsOf(waits), IsEmpty());
+  EXPECT_NE(WaitReason(waits), "");
+  cluster_.DeleteJob(runs);
+  EXPECT_TRUE(Reaches(waits, "Running"));
+}
+
+TEST_F(ControlPlaneTest, HigherPriorityGoesFirstWhenRoomComesFree) {
+  cluster_.server().Put(kube::kPriorityClasses,
+                        {{"metadata", {{"name", "high"}}}, {"value", 1000}});
+  cluster_.CreateJob("holder", 8 * 16);
+  ASSERT_TRUE(Reaches("holder", "Running"));
+  cluster_.CreateJob("old", 8 * 16);
+  cluster_.Run(absl::Seconds(5));
+  cluster_.CreateJob("urgent", 8 * 16, {{"priorityClassName", "high"}});
+  cluster_.Run(absl::Seconds(5));
+  cluster_.DeleteJob("holder");
+  EXPECT_TRUE(Reaches("urgent", "Running"));
+  EXPECT_EQ(cluster_.StateOf("old"), "Admitted");
+}
+
+TEST_F(ControlPlaneTest, AFailedRankRestartsTheGangUnderAHigherEpoch) {
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  const std::string victim = cluster_.PodsOf("llama").begin()->first;
+  cluster_.EndPod(victim, 3);
+  ASSERT_TRUE(cluster_.RunUntil(
+      [&] { return cluster_.StateOf("llama") == "Running" && Epoch("llama") == 2; }));
+  const nlohmann::json restarts = cluster_.StatusOf("llama")["restarts"];
+  EXPECT_EQ(restarts["counted"], 1);
+  EXPECT_EQ(restarts["last"]["exitCode"], 3);
+  EXPECT_EQ(restarts["last"]["pod"], victim);
+  EXPECT_THAT(cluster_.PodsOf("llama"), SizeIs(5)) << "the first cause is kept for its logs";
+}
+
+// A pod that is being deleted still holds its GPUs; its own gang must not count them as taken.
+TEST_F(ControlPlaneTest, ARestartKeepsThePlaceOfAFullCluster) {
+  cluster_.CreateJob("llama", 8 * 16);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  const std::string victim = cluster_.PodsOf("llama").begin()->first;
+  cluster_.server().Delete(kube::kPods, {"research", victim}, {}, [](auto) {});
+  ASSERT_TRUE(cluster_.RunUntil([&] { return Epoch("llama") == 2; }, absl::Seconds(3)))
+      << "placed again at once, without losing its room";
+  EXPECT_TRUE(Reaches("llama", "Running"));
+}
+
+TEST_F(ControlPlaneTest, ADeletedNodeMovesTheGangElsewhere) {
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  cluster_.RemoveNode("node-001");
+  ASSERT_TRUE(cluster_.RunUntil(
+      [&] { return cluster_.StateOf("llama") == "Running" && Epoch("llama") == 2; }));
+  EXPECT_EQ(cluster_.StatusOf("llama")["restarts"]["last"]["reason"], "NodeFailure");
+  EXPECT_EQ(cluster_.StatusOf("llama")["restarts"]["counted"], 0);
+}
+
+TEST_F(ControlPlaneTest, APodThatCannotBeBoundMovesItsBlock) {
+  cluster_.RefuseOn("node-002", "Insufficient cpu");
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  EXPECT_EQ(Epoch("llama"), 2);
+  EXPECT_THAT(cluster_.PodsOf("llama"), SizeIs(4));
+}
+
+TEST_F(ControlPlaneTest, AGangThatFindsNoOtherPlaceIsTakenBackWhole) {
+  for (int i = 0; i < 16; ++i) {
+    cluster_.RefuseOn(fmt::format("node-{:03}", i), "Insufficient cpu");
+  }
+  cluster_.CreateJob("llama", 8 * 16);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return WaitReason("llama") == "BindFailed"; }));
+  ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.PodsOf("llama").empty(); }));
+  EXPECT_THAT(cluster_.StatusOf("llama")["waiting"]["message"].get<std::string>(),
+              HasSubstr("Insufficient cpu"));
+}
+
+TEST_F(ControlPlaneTest, AQuotaForTwoOfFourPodsLeavesNone) {
+  int admitted = 0;
+  cluster_.server().SetAdmission(
+      [&](const kube::ResourceType& type, std::string_view verb, nlohmann::json&) -> absl::Status {
+        if (type.plural == "pods" && verb == "create" && ++admitted > 3) {  // a dry run, two pods
+          return absl::PermissionDeniedError("pods is forbidden: exceeded quota: compute");
+        }
+        return absl::OkStatus();
+      });
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return WaitReason("llama") == "QuotaExceeded"; }));
+  ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.PodsOf("llama").empty(); }));
+  cluster_.server().SetAdmission(nullptr);
+  EXPECT_TRUE(Reaches("llama", "Running")) << "it tries again by itself";
+}
+
+TEST_F(ControlPlaneTest, SuspendAndResume) {
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  cluster_.PatchJob("llama", {{"spec", {{"suspend", true}}}});
+  ASSERT_TRUE(Reaches("llama", "Suspended"));
+  ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.PodsOf("llama").empty(); }));
+  cluster_.PatchJob("llama", {{"spec", {{"suspend", false}}}});
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  EXPECT_EQ(Epoch("llama"), 2);
+}
+
+TEST_F(ControlPlaneTest, AllRanksSucceededIsTheEnd) {
+  cluster_.CreateJob("llama", 32, {{"ttlSecondsAfterFinished", 30}});
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  cluster_.EndPods("llama", 0);
+  ASSERT_TRUE(Reaches("llama", "Succeeded"));
+  EXPECT_TRUE(cluster_.RunUntil([&] { return cluster_.Job("llama").is_null(); }))
+      << "its time to live is over";
+}
+
+TEST_F(ControlPlaneTest, DeletionInAnyPhaseLeavesNothing) {
+  for (int milliseconds = 0; milliseconds < 400; milliseconds += 20) {
+    cluster_.CreateJob("llama", 64);
+    cluster_.Run(absl::Milliseconds(milliseconds));
+    cluster_.DeleteJob("llama");
+    ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.PodsOf("llama").empty(); }))
+        << "deleted after " << milliseconds << " ms";
+    cluster_.Run(absl::Seconds(1));
+    EXPECT_THAT(cluster_.PodsOf("llama"), IsEmpty());
+  }
+}
+
+TEST_F(ControlPlaneTest, AStandbyTakesOverAKilledLeader) {
+  cluster_.StartController("b");
+  cluster_.CreateJob("llama", 64);
+  cluster_.Run(absl::Milliseconds(150));
+  cluster_.KillController("a");
+  EXPECT_TRUE(Reaches("llama", "Running"));
+  EXPECT_EQ(Epoch("llama"), 1) << "taking over moves nobody";
+}
+
+TEST_F(ControlPlaneTest, AGivenBackLeaseIsTakenWithinItsRetryPeriod) {
+  cluster_.StartController("b");
+  cluster_.Run(absl::Seconds(5));
+  cluster_.StopController("a");
+  EXPECT_TRUE(cluster_.RunUntil([&] { return cluster_.leader() != nullptr; }, absl::Seconds(2)));
+}
+
+TEST_F(ControlPlaneTest, AnApiServerThatIsAwayLosesNothing) {
+  cluster_.CreateJob("llama", 64);
+  cluster_.Run(absl::Milliseconds(100));
+  cluster_.server().SetDown(true);
+  cluster_.Run(absl::Seconds(60));
+  cluster_.server().SetDown(false);
+  EXPECT_TRUE(Reaches("llama", "Running"));
+}
+
+// Jobs come, end, fail and go while controllers are killed, requests fail with and without being
+// carried out, watches break and nodes leave. Nothing is ever given out twice, and once it is quiet
+// every job has come to its rest with all of its pods or none.
+TEST(ControlPlaneChurn, SurvivesKillsAndFaults) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    FakeCluster cluster(seed);
+    base::Rng rng = base::Rng(seed).Fork("churn");
+    cluster.AddNodes(12, 4);
+    cluster.StartController("c0");
+    int controllers = 1;
+    int jobs = 0;
+    static constexpr std::string_view kVerbs[] = {"create", "delete", "patch", "get"};
+    for (int step = 0; step < 150; ++step) {
+      const std::string some_job = fmt::format("job{}", rng.Below(static_cast<uint64_t>(jobs) + 1));
+      switch (rng.Below(12)) {
+        case 0:
+        case 1:
+        case 2:
+          cluster.CreateJob(fmt::format("job{}", jobs++), 8 * static_cast<int>(1 + rng.Below(6)));
+          break;
+        case 3:
+          if (!cluster.Job(some_job).is_null()) {
+            cluster.DeleteJob(some_job);
+          }
+          break;
+        case 4:
+          cluster.EndPods(some_job, 0);
+          break;
+        case 5:
+          if (const auto pods = cluster.PodsOf(some_job); !pods.empty()) {
+            cluster.EndPod(pods.begin()->first, 1);
+          }
+          break;
+        case 6:
+          cluster.KillController(fmt::format("c{}", controllers - 1));
+          cluster.StartController(fmt::format("c{}", controllers++));
+          break;
+        case 7:
+          cluster.server().InjectFault({.verb = std::string(kVerbs[rng.Below(4)]),
+                                        .count = static_cast<int>(1 + rng.Below(3)),
+                                        .http_code = rng.Chance(0.5) ? 503 : 504,
+                                        .commit = rng.Chance(0.5)});
+          break;
+        case 8:
+          cluster.server().CutAllWatches(absl::UnavailableError("cut"));
+          break;
+        case 9:
+          cluster.SetUnschedulable(fmt::format("node-{:03}", rng.Below(12)), rng.Chance(0.5));
+          break;
+        case 10:
+          if (!cluster.Job(some_job).is_null()) {
+            cluster.PatchJob(some_job, {{"spec", {{"suspend", rng.Chance(0.5)}}}});
+          }
+          break;
+        default:
+          cluster.Run(absl::Milliseconds(static_cast<int64_t>(rng.Below(3000))));
+      }
+      cluster.Run(absl::Milliseconds(static_cast<int64_t>(rng.Below(300))));
+      ASSERT_EQ(cluster.Violations(), "") << "step " << step;
+    }
+    cluster.server().ClearFaults();
+    cluster.Run(absl::Minutes(12));  // longer than any back-off
+    EXPECT_EQ(cluster.Violations(), "");
+    EXPECT_EQ(cluster.GangsNotWhole(), "");
+    ASSERT_NE(cluster.leader(), nullptr);
+    const auto view = cluster.leader()->view();
+    for (const scheduler::NodeView& node : view->nodes) {
+      for (size_t slot = 0; slot < view->resource_names.size(); ++slot) {
+        EXPECT_LE(node.used[slot], node.allocatable[slot]) << node.name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace asterism::controller
