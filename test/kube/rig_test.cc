@@ -1,7 +1,12 @@
-// Against a real API server (test/rig/up): set ASTERISM_RIG_KUBECONFIG to an admin's kubeconfig.
+// Against a real API server (test/rig/up): set ASTERISM_RIG_KUBECONFIG to an admin's kubeconfig,
+// and ASTERISM_RIG_NAME (rig.env does) for the tests that restart the API server.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,6 +20,7 @@
 #include "kube/kubeconfig.h"
 #include "kube/leader_elector.h"
 #include "nlohmann/json.hpp"
+#include "test/kube/tcp_proxy.h"
 
 namespace asterism::kube {
 namespace {
@@ -47,6 +53,7 @@ class RigTest : public ::testing::Test {
     options.path = path;
     absl::StatusOr<ApiConfig> config = LoadApiConfig(clock_, options);
     ASSERT_TRUE(config.ok()) << config.status();
+    config_ = *config;
     http_ = std::make_unique<CurlHttpClient>(CurlOptions::From(*config));
     namespace_ = "kube-rig-" + base::Rng(base::Rng::SystemSeed()).Name(6);
     executor_ = std::make_unique<base::ThreadExecutor>("rig-test");
@@ -114,7 +121,29 @@ class RigTest : public ::testing::Test {
     return false;
   }
 
+  // An informer of the namespace's pods over `client`, on the executor.
+  std::unique_ptr<Informer<Pod>> Follow(HttpApiClient& client, WatcherTuning tuning) {
+    std::unique_ptr<Informer<Pod>> pods;
+    OnExecutor([&] {
+      pods = std::make_unique<Informer<Pod>>(client, *executor_, clock_, base::Rng(2), kPods,
+                                             WatchOptions{namespace_, "", ""}, DecodePod,
+                                             InformerEvents<Pod>{}, tuning);
+      pods->Start();
+    });
+    return pods;
+  }
+  bool Sees(const Informer<Pod>& pods, const std::string& name, absl::Duration limit) {
+    return Eventually([&] { return pods.Find(namespace_ + "/" + name) != nullptr; }, limit);
+  }
+  absl::Status CreatePod(const std::string& name) {
+    return Call([&](ReplyCallback done) {
+             client_->Create(kPods, namespace_, SmallPod(name), {}, Lane::kWrite, std::move(done));
+           })
+        .reply.status();
+  }
+
   base::SystemClock clock_;
+  ApiConfig config_;
   std::unique_ptr<base::ThreadExecutor> executor_;
   std::unique_ptr<CurlHttpClient> http_;
   std::unique_ptr<HttpApiClient> client_;
@@ -269,6 +298,204 @@ TEST_F(RigTest, LeaderElectionElectsOneAndHandsOver) {
     first.reset();
     second.reset();
   });
+}
+
+TEST_F(RigTest, InformerSurvivesEarlyEndsCutsAndSilence) {
+  const size_t colon = config_.server.rfind(':');
+  TcpProxy proxy(std::stoi(config_.server.substr(colon + 1)));
+  CurlOptions options = CurlOptions::From(config_);
+  options.server = fmt::format("https://127.0.0.1:{}", proxy.port());
+  CurlHttpClient http(options);
+  auto client = std::make_unique<HttpApiClient>(*executor_, base::Rng(3), http, config_,
+                                                HttpApiClientOptions());
+  WatcherTuning tuning;
+  tuning.timeout_min = tuning.timeout_max = absl::Seconds(1);
+  tuning.silence_max = absl::Seconds(3);
+  auto pods = Follow(*client, tuning);
+  ASSERT_TRUE(CreatePod("a").ok());
+  EXPECT_TRUE(Sees(*pods, "a", absl::Seconds(10)));
+  EXPECT_TRUE(Eventually([&] { return pods->stats().watches >= 4; }));  // ended, opened again
+  ASSERT_TRUE(CreatePod("b").ok());
+  EXPECT_TRUE(Sees(*pods, "b", absl::Seconds(10)));
+  proxy.Cut();
+  ASSERT_TRUE(CreatePod("c").ok());
+  EXPECT_TRUE(Sees(*pods, "c", absl::Seconds(10)));
+  proxy.Swallow(true);
+  ASSERT_TRUE(CreatePod("d").ok());
+  EXPECT_TRUE(Eventually([&] { return pods->stats().silent >= 1; }));
+  EXPECT_FALSE(Sees(*pods, "d", absl::ZeroDuration()));
+  proxy.Swallow(false);
+  proxy.Cut();  // bytes are missing in what was open
+  EXPECT_TRUE(Sees(*pods, "d", absl::Seconds(40)));
+  OnExecutor([&] {
+    EXPECT_EQ(pods->store().size(), 4u);
+    pods.reset();
+    client.reset();
+  });
+}
+
+TEST_F(RigTest, SurvivesARestartOfTheApiServer) {
+  const char* rig = std::getenv("ASTERISM_RIG_NAME");
+  if (rig == nullptr) {
+    GTEST_SKIP() << "ASTERISM_RIG_NAME is not set";
+  }
+  auto pods = Follow(*client_, {});
+  ASSERT_TRUE(CreatePod("before").ok());
+  ASSERT_TRUE(Sees(*pods, "before", absl::Seconds(10)));
+  const std::string command =
+      fmt::format("{}/test/rig/apiserver restart --name {} > /dev/null", ASTERISM_SOURCE_DIR, rig);
+  absl::Notification restarted;
+  // Creates go on all the while; each must end in one answer, and an unknown outcome is settled by
+  // creating again under the same name.
+  std::atomic<int> open{0};
+  std::atomic<int> created{0};
+  std::function<void(int)> create = [&](int i) {
+    client_->Create(kPods, namespace_, SmallPod(fmt::format("p{}", i)), {}, Lane::kWrite,
+                    [&, i](const absl::StatusOr<Reply>& reply) {
+                      if (reply.ok() || absl::IsAlreadyExists(reply.status())) {
+                        ++created;
+                        --open;
+                        return;
+                      }
+                      executor_->PostAfter(absl::Milliseconds(200), [&, i] { create(i); });
+                    });
+  };
+  constexpr int kCreates = 300;
+  OnExecutor([&] {
+    for (int i = 0; i < kCreates; ++i) {
+      ++open;
+      executor_->PostAfter(absl::Milliseconds(10 * i), [&, i] { create(i); });
+    }
+  });
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_TRUE(Eventually([&] { return open == 0; }, absl::Seconds(60)));
+  EXPECT_EQ(created, kCreates);
+  EXPECT_TRUE(Eventually([&] { return pods->store().size() == kCreates + 1; }, absl::Seconds(60)));
+  OnExecutor([&] { pods.reset(); });
+}
+
+TEST_F(RigTest, ARefusedTokenIsReadAgain) {
+  ASSERT_TRUE(Call([&](ReplyCallback done) {
+                client_->Create({"", "v1", "serviceaccounts", "ServiceAccount"}, namespace_,
+                                R"({"metadata":{"name":"robot"}})", {}, Lane::kWrite,
+                                std::move(done));
+              }).ok());
+  const auto made = Call([&](ReplyCallback done) {
+    client_->Create({"", "v1", "serviceaccounts/robot/token", "TokenRequest"}, namespace_,
+                    R"({"spec":{"expirationSeconds":600}})", {}, Lane::kWrite, std::move(done));
+  });
+  ASSERT_TRUE(made.ok()) << made.reply.status();
+  const std::string path = ::testing::TempDir() + "/" + namespace_ + "-token";
+  std::ofstream(path) << "expired";
+  ApiConfig config = config_;
+  config.credentials = FileCredentials(clock_, path, "");
+  auto client = std::make_unique<HttpApiClient>(*executor_, base::Rng(3), *http_, config,
+                                                HttpApiClientOptions());
+  const auto get = [&] {
+    return Call([&](ReplyCallback done) { client->GetPath("/api", std::move(done)); });
+  };
+  EXPECT_TRUE(absl::IsUnauthenticated(get().reply.status()));
+  std::ofstream(path) << "expired too";
+  EXPECT_TRUE(absl::IsUnauthenticated(get().reply.status()));
+  std::ofstream(path) << json::parse(made.reply->body)["status"]["token"].get<std::string>();
+  const auto read = get();
+  EXPECT_TRUE(read.ok()) << read.reply.status();
+  std::remove(path.c_str());
+  OnExecutor([&] { client.reset(); });
+}
+
+TEST_F(RigTest, FairnessMayThrottleButLosesNothing) {
+  const std::string user = fmt::format("system:serviceaccount:{}:robot", namespace_);
+  const ResourceType levels{"flowcontrol.apiserver.k8s.io", "v1", "prioritylevelconfigurations",
+                            "PriorityLevelConfiguration", false};
+  const ResourceType schemas{"flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema",
+                             false};
+  const ResourceType bindings{"rbac.authorization.k8s.io", "v1", "clusterrolebindings",
+                              "ClusterRoleBinding", false};
+  const auto create = [&](const ResourceType& type, const std::string& in, const json& body) {
+    const auto result = Call([&](ReplyCallback done) {
+      client_->Create(type, in, body.dump(), {}, Lane::kWrite, std::move(done));
+    });
+    EXPECT_TRUE(result.ok()) << result.reply.status();
+    return result;
+  };
+  create({"", "v1", "serviceaccounts", "ServiceAccount"}, namespace_,
+         {{"metadata", {{"name", "robot"}}}});
+  create(
+      bindings, "",
+      {{"metadata", {{"name", namespace_}}},
+       {"roleRef",
+        {{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "ClusterRole"}, {"name", "admin"}}},
+       {"subjects", {{{"kind", "ServiceAccount"}, {"name", "robot"}, {"namespace", namespace_}}}}});
+  create(levels, "",
+         {{"metadata", {{"name", namespace_}}},
+          {"spec",
+           {{"type", "Limited"},
+            {"limited",
+             {{"nominalConcurrencyShares", 1},
+              {"borrowingLimitPercent", 0},
+              {"limitResponse", {{"type", "Reject"}}}}}}}});
+  create(schemas, "",
+         {{"metadata", {{"name", namespace_}}},
+          {"spec",
+           {{"priorityLevelConfiguration", {{"name", namespace_}}},
+            {"matchingPrecedence", 50},
+            {"rules",
+             {{{"subjects",
+                {{{"kind", "ServiceAccount"},
+                  {"serviceAccount", {{"name", "robot"}, {"namespace", namespace_}}}}}},
+               {"resourceRules",
+                {{{"verbs", {"*"}},
+                  {"apiGroups", {"*"}},
+                  {"resources", {"*"}},
+                  {"namespaces", {"*"}}}}}}}}}}});
+  const auto made = create({"", "v1", "serviceaccounts/robot/token", "TokenRequest"}, namespace_,
+                           {{"spec", {{"expirationSeconds", 600}}}});
+  Credentials credentials;
+  credentials.bearer_token = json::parse(made.reply->body)["status"]["token"];
+  ApiConfig config = config_;
+  config.credentials = FixedCredentials(credentials);
+  CurlHttpClient http(CurlOptions::From(config));
+  auto client = std::make_unique<HttpApiClient>(*executor_, base::Rng(3), http, config,
+                                                HttpApiClientOptions{.tries_max = 30});
+  std::atomic<int> good{0};
+  std::atomic<int> bad{0};
+  constexpr int kCreates = 600;
+  for (int i = 0; i < kCreates; ++i) {
+    client->Create(kConfigMaps, namespace_, ConfigMap(fmt::format("m{}", i), "x"), {}, Lane::kWrite,
+                   [&](const absl::StatusOr<Reply>& reply) { ++(reply.ok() ? good : bad); });
+  }
+  EXPECT_TRUE(Eventually([&] { return good + bad == kCreates; }, absl::Minutes(2)));
+  EXPECT_EQ(good, kCreates);
+  OnExecutor([&] {
+    RecordProperty("throttled", static_cast<int>(client->stats().throttled));
+    EXPECT_GT(client->stats().throttled, 0u);
+    EXPECT_LT(client->stats().in_flight_cap, 256);
+    client.reset();
+  });
+  for (const ResourceType& type : {schemas, levels, bindings}) {
+    Call([&](ReplyCallback done) {
+      client_->Delete(type, {"", namespace_}, {}, std::move(done));
+    }).IgnoreError();
+  }
+}
+
+TEST_F(RigTest, CreatesPodsFasterThanTheServerTakesThem) {
+  std::atomic<int> good{0};
+  std::atomic<int> ended{0};
+  constexpr int kCreates = 1280;
+  const base::SteadyTime begin = clock_.SteadyNow();
+  for (int i = 0; i < kCreates; ++i) {
+    client_->Create(kPods, namespace_, SmallPod(fmt::format("p{}", i)), {}, Lane::kWrite,
+                    [&](const absl::StatusOr<Reply>& reply) {
+                      good += reply.ok() ? 1 : 0;
+                      ++ended;
+                    });
+  }
+  EXPECT_TRUE(Eventually([&] { return ended == kCreates; }, absl::Minutes(2)));
+  EXPECT_EQ(good, kCreates);
+  RecordProperty("creates_per_second",
+                 static_cast<int>(kCreates / absl::ToDoubleSeconds(clock_.SteadyNow() - begin)));
 }
 
 }  // namespace
