@@ -2,7 +2,7 @@
 //
 // What controllers need of a core/v1 Node.
 //
-// Thread-safety: a value.
+// Thread-safety: a value. Cost: strings are owned.
 #pragma once
 
 #include <string>

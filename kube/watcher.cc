@@ -395,12 +395,14 @@ void Watcher::Expired() {
   base::LogInfo("watch_expired", {{"resource", type_.plural}, {"version", resource_version_}});
   Relist();
   // A server that answers 410 to everything must not be asked in a tight loop.
-  if (stream_events_ == 0 && clock_.SteadyNow() - last_backoff_ < tuning_.backoff_first) {
+  const base::SteadyTime now = clock_.SteadyNow();
+  const bool again = last_expired_.has_value() && now - *last_expired_ < tuning_.backoff_first;
+  last_expired_ = now;
+  if (again && stream_events_ == 0) {
     BackOff(absl::OutOfRangeError("resourceVersion expired again"));
-    return;
+  } else {
+    Next();
   }
-  last_backoff_ = clock_.SteadyNow();
-  Next();
 }
 
 void Watcher::Relist() {

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -169,6 +170,7 @@ class Watcher {
   base::SteadyTime internal_errors_since_;
   absl::Duration backoff_ = absl::ZeroDuration();
   base::SteadyTime last_backoff_;
+  std::optional<base::SteadyTime> last_expired_;
   WatcherStats stats_;
   base::OwnedTimer retry_timer_;
   base::OwnedTimer silence_timer_;

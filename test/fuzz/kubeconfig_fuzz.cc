@@ -11,11 +11,11 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace asterism::kube;
-  static const asterism::base::SimClock* const clock = new asterism::base::SimClock();  // NOLINT
+  static const asterism::base::SimClock clock;
   const std::string text(reinterpret_cast<const char*>(data), size);
   const size_t cut = text.find('\0');
   const auto config = ParseKubeconfig(
-      *clock,
+      clock,
       {{"/nonexistent/a", text.substr(0, cut)},
        {"/nonexistent/b", cut == std::string::npos ? std::string() : text.substr(cut + 1)}},
       "");
