@@ -319,12 +319,8 @@ std::string DumpJson(const json& value) {
 }
 
 json ApplyHead(std::string_view kind, const kube::ObjectMeta& meta) {
-  json head = {
+  return {
       {"apiVersion", "asterism.dev/v1alpha1"}, {"kind", kind}, {"metadata", {{"name", meta.name}}}};
-  if (!meta.uid.empty()) {
-    head["metadata"]["uid"] = meta.uid;
-  }
-  return head;
 }
 
 json ConditionsJson(std::vector<kube::Condition> conditions) {

@@ -80,8 +80,8 @@ std::vector<kube::Condition> ParseConditions(const JsonFields& status);  // sort
 
 // Text of an apply body: any bytes are written as valid UTF-8.
 std::string DumpJson(const nlohmann::json& value);
-// {"apiVersion", "kind", "metadata": {name, uid}}: the head of an apply on /status. With the uid an
-// object that was deleted and made again is never written by mistake.
+// {"apiVersion", "kind", "metadata": {name}}: the head of an apply on /status. No uid: the API
+// server overwrites all metadata there before it compares anything but the resourceVersion.
 nlohmann::json ApplyHead(std::string_view kind, const kube::ObjectMeta& meta);
 // Sorted by type; messages cut to what the schema allows.
 nlohmann::json ConditionsJson(std::vector<kube::Condition> conditions);

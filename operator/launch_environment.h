@@ -1,8 +1,9 @@
 // File: operator/launch_environment.h
 //
-// The environment variables that a pod of a gang starts with. They are static: a rank is the place
-// in the topology that the placement gave it, whatever the names of the nodes and in whatever order
-// the pods start (torchrun takes the node rank only with the static rendezvous backend).
+// The environment variables that the training container of a pod starts with. They are static: a
+// rank is the place in the topology that the placement gave it, whatever the names of the nodes and
+// in whatever order the pods start (torchrun takes the node rank only with the static rendezvous
+// backend).
 //
 //   LaunchFacts facts{.framework = Framework::kTorchRun, .pods = 64, ...};
 //   std::vector<LaunchVariable> variables = LaunchEnvironment(facts, {"64", "8", "1"});

@@ -15,7 +15,7 @@
 // Pods on the host network get dnsPolicy ClusterFirstWithHostNet unless the template states one,
 // since they could not resolve MASTER_ADDR otherwise, and a port of their job's own.
 //
-// Thread-safety: immutable after Make. Cost: Make about 200 us, PodBody about 2 us.
+// Thread-safety: immutable after Make. Cost (operator_bench): Make 0.5 ms, PodBody 0.5 us.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ Queue QueueWith(const json& spec) {
   return *queue;
 }
 
-std::string WhyNot(const json& queue, const json& job, const kube::StringPairs& labels = {}) {
+std::string WhyMayNotUse(const json& queue, const json& job, const kube::StringPairs& labels = {}) {
   return std::string(MayUse(QueueWith(queue), JobWith(job), labels).message());
 }
 
@@ -105,16 +105,16 @@ TEST(LabelSelector, IsTheOneOfKubernetes) {
 
 TEST(MayUse, DependsOnTheNamespace) {
   const json job = {{"gpus", 8}};
-  EXPECT_EQ(WhyNot({{"namespaces", {"research"}}}, job), "");
-  EXPECT_EQ(WhyNot({{"namespaceSelector", json::object()}}, job), "");
-  EXPECT_EQ(WhyNot({{"namespaces", {"other"}},
-                    {"namespaceSelector", {{"matchLabels", {{"team", "llm"}}}}}},
-                   job, {{"team", "llm"}}),
+  EXPECT_EQ(WhyMayNotUse({{"namespaces", {"research"}}}, job), "");
+  EXPECT_EQ(WhyMayNotUse({{"namespaceSelector", json::object()}}, job), "");
+  EXPECT_EQ(WhyMayNotUse({{"namespaces", {"other"}},
+                          {"namespaceSelector", {{"matchLabels", {{"team", "llm"}}}}}},
+                         job, {{"team", "llm"}}),
             "");
-  EXPECT_EQ(WhyNot({{"namespaces", {"other"}}}, job),
+  EXPECT_EQ(WhyMayNotUse({{"namespaces", {"other"}}}, job),
             "spec.queue: namespace \"research\" may not use queue \"prod\": add it to the queue's "
             "namespaces or namespaceSelector, or use another queue");
-  EXPECT_EQ(WhyNot(json::object(), job),
+  EXPECT_EQ(WhyMayNotUse(json::object(), job),
             "spec.queue: queue \"prod\" names no namespace, so nobody may use it: state its "
             "namespaces or namespaceSelector, or use another queue");
   EXPECT_EQ(MayUse(QueueWith(json::object()), JobWith(job), {}).code(),
@@ -125,25 +125,25 @@ TEST(MayUse, DependsOnTheJob) {
   const json all = {{"namespaceSelector", json::object()}};
   json queue = all;
   queue["allowedClasses"] = {"Finetuning", "Search"};
-  EXPECT_EQ(WhyNot(queue, {{"gpus", 8}}), "");
+  EXPECT_EQ(WhyMayNotUse(queue, {{"gpus", 8}}), "");
   EXPECT_EQ(
-      WhyNot(queue, {{"gpus", 8}, {"class", "Pretraining"}}),
+      WhyMayNotUse(queue, {{"gpus", 8}, {"class", "Pretraining"}}),
       "spec.class: Pretraining is not allowed in queue \"prod\": use Finetuning or Search, or "
       "another queue");
   queue = all;
   queue["allowedPriorityClasses"] = {"high"};
-  EXPECT_EQ(WhyNot(queue, {{"gpus", 8}, {"priorityClassName", "high"}}), "");
+  EXPECT_EQ(WhyMayNotUse(queue, {{"gpus", 8}, {"priorityClassName", "high"}}), "");
   EXPECT_EQ(
-      WhyNot(queue, {{"gpus", 8}, {"priorityClassName", "low"}}),
+      WhyMayNotUse(queue, {{"gpus", 8}, {"priorityClassName", "low"}}),
       "spec.priorityClassName: \"low\" is not allowed in queue \"prod\": use high, or another "
       "queue");
-  EXPECT_EQ(WhyNot(queue, {{"gpus", 8}}),
+  EXPECT_EQ(WhyMayNotUse(queue, {{"gpus", 8}}),
             "spec.priorityClassName: none is stated, which is not allowed in queue \"prod\": use "
             "high, or another queue");
   queue = all;
   queue["maxGpusPerJob"] = 16;
-  EXPECT_EQ(WhyNot(queue, {{"gpus", 16}}), "");
-  EXPECT_EQ(WhyNot(queue, {{"gpus", 24}}),
+  EXPECT_EQ(WhyMayNotUse(queue, {{"gpus", 16}}), "");
+  EXPECT_EQ(WhyMayNotUse(queue, {{"gpus", 24}}),
             "spec.gpus: 24 is more than queue \"prod\" allows a job: use at most 16, or another "
             "queue");
 }
@@ -160,7 +160,7 @@ TEST(QueueStatus, AddsUpQuotas) {
                                              {ready})),
             json::parse(R"({
     "apiVersion": "asterism.dev/v1alpha1", "kind": "Queue",
-    "metadata": {"name": "prod", "uid": "q"},
+    "metadata": {"name": "prod"},
     "status": {
       "observedGeneration": 4, "used": 18, "guaranteed": 12, "limit": 72, "borrowed": 8,
       "pending": {"jobs": 2, "gpus": 24},

@@ -89,7 +89,7 @@ TEST(StatusApplyBody, HasTheNamesOfTheApi) {
   EXPECT_EQ(json::parse(StatusApplyBody({.name = "llama", .uid = "u"}, FullStatus())),
             json::parse(R"({
     "apiVersion": "asterism.dev/v1alpha1", "kind": "TrainingJob",
-    "metadata": {"name": "llama", "uid": "u"},
+    "metadata": {"name": "llama"},
     "status": {
       "observedGeneration": 2,
       "conditions": [
