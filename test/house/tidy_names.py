@@ -15,7 +15,7 @@ _MACROS = {"TEST", "TEST_F", "TEST_P", "INSTANTIATE_TEST_SUITE_P", "BENCHMARK", 
 
 
 def anonymous_names(text):
-    """{name: line} of what the top level of anonymous namespaces declares."""
+    """{name: line} of what the top level of anonymous namespaces declares; an alias counts as `name = type`."""
     code = code_of(text)
     code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda found: "\n" * found.group().count("\n"), code, flags=re.MULTILINE)
     names = {}
@@ -56,7 +56,8 @@ def _declared_name(head):
     if head.startswith(("namespace", "extern", "friend", "static_assert")):
         return None
     if found := _ALIAS.search(head):
-        return found.group(1)
+        # Saying the same twice is allowed.
+        return f"{found.group(1)} = {' '.join(head[found.end():].split())}"
     before_parenthesis = head.split("(")[0] + "(" if "(" in head else ""
     if found := _TYPE.search(head.split("(")[0]):
         return found.group(1)
@@ -73,25 +74,30 @@ def clashes(files):
     places = defaultdict(list)
     for path, text in files.items():
         if path.endswith(".cc") and not path.startswith(("test/fuzz/", "test/bench/")):
-            for name, line in anonymous_names(text).items():
-                places[folder_of(path), name].append(f"{path}:{line}")
-    return [f"{where[0]}: {name} is in the anonymous namespace of {', '.join(where[1:])} too: rename one, unity builds join them"
-            for (_, name), where in places.items() if len(where) > 1]
-
-
-_BODY = re.compile(r"^(?:[A-Za-z_][^\n;{}#]*\n?){1,4}?[^\n;{}#]*\)[^;{}#=]*\{\n", re.MULTILINE)
+            for declared, line in anonymous_names(text).items():
+                name, _, alias = declared.partition(" = ")
+                places[folder_of(path), name].append((f"{path}:{line}", alias))
+    return [f"{where[0][0]}: {name} is in the anonymous namespace of {', '.join(place for place, _ in where[1:])} too: "
+            "rename one, unity builds join them"
+            for (_, name), where in places.items() if len(where) > 1 and (not where[0][1] or len({alias for _, alias in where}) > 1)]
 
 
 def functions(text):
-    """(lines, first line, name) of the functions at the top level of a formatted file."""
-    code = code_of(text)
-    for found in _BODY.finditer(code):
-        if re.match(r"\s*(?:namespace|class|struct|enum|if|for|while|switch)\b", found.group()):
-            continue
-        end = re.compile(r"^\}", re.MULTILINE).search(code, found.end())
-        if end:
-            name = re.search(r"([~\w:]+)\s*\(", found.group())
-            yield code.count("\n", found.start(), end.start()) + 1, line_of(code, found.start()), name.group(1) if name else "?"
+    """(lines, first line, name) of the functions at the top level of a formatted file, which start and end at column 0."""
+    head, start = "", 0
+    for number, line in enumerate(code_of(text).splitlines(), 1):
+        if start and line.startswith("}"):
+            if "(" in head and not re.match(r"(?:template\s*<.*?>\s*)?(?:class|struct|enum|union|namespace)\b", head):
+                name = re.search(r"([~\w:]+)\s*\(", head)
+                yield number - start + 1, start, name.group(1) if name else "?"
+            head, start = "", 0
+        elif not start or not head.endswith("{"):
+            if not start and (not line.strip() or line[0] in " }#" or line.startswith("namespace")):
+                continue
+            start = start or number
+            head = f"{head} {line.strip()}".strip()
+            if head.endswith((";", ":")):
+                head, start = "", 0
 
 
 def largest(files, count=3):
@@ -126,12 +132,14 @@ bool IsFine(int c) { return c == 1; }
 void Row2::Public() {}
 """
     names = set(anonymous_names(one))
-    wanted = {"kLimit", "kNames", "Row", "Kind", "Pairs", "ReadAll", "IsFine"}
+    wanted = {"kLimit", "kNames", "Row", "Kind", "Pairs = std::vector<std::pair<int, int>>", "ReadAll", "IsFine"}
     if names != wanted:
         raise SystemExit(f"self-test of anonymous names: {sorted(names)} instead of {sorted(wanted)}")
     two = "namespace {\nint ReadAll(int x) {\n  return x;\n}\n}  // namespace\n"
     expect("clashes", clashes({"x/a.cc": one, "x/b.cc": two}), "x/a.cc:12: ReadAll is in the anonymous namespace of x/b.cc:2 too")
-    if clashes({"x/a.cc": one, "y/b.cc": two}):
-        raise SystemExit("self-test: names of two folders clash")
+    alias = "namespace {\nusing Json = %s;\n}\n"
+    expect("aliases", clashes({"x/a.cc": alias % "int", "x/b.cc": alias % "long"}), "x/a.cc:2: Json")
+    if clashes({"x/a.cc": one, "y/b.cc": two}) or clashes({"x/a.cc": alias % "int", "x/b.cc": alias % "int"}):
+        raise SystemExit("self-test: names of two folders, or equal aliases, clash")
     if [lines for lines, _, _ in functions("int F(\n    int a) {\n  return a;\n}\n")] != [4]:
         raise SystemExit("self-test: the length of a function is counted wrongly")

@@ -66,7 +66,10 @@ def dead_files(code, protos, builds):
     for build, text in builds.items():
         for word in re.findall(r"[\w./-]+\.(?:cc|proto)\b", re.sub(r"#[^\n]*", "", text)):
             named.add(_normal(f"{folder_of(build)}/{word}"))
-    included = {name for text in code.values() for name in re.findall(r'#\s*include\s*"([^"]+)"', text)}
+    included = set()
+    for path, text in code.items():
+        for name in re.findall(r'#\s*include\s*"([^"]+)"', text):
+            included |= {name, f"{folder_of(path)}/{name}"}
     for path in [*code, *protos]:
         if path.endswith((".cc", ".proto")) and not path.startswith("cmake/") and path not in named:
             findings.append(f"{path}: no CMakeLists.txt names this file")
