@@ -1,6 +1,7 @@
 #include "scheduler/domain_search.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/check.h"
 
@@ -213,39 +214,43 @@ void DomainSearch::FillFewest(size_t level, int64_t units, bool with_tail) {
   CHECK_THAT(false, "a domain was chosen that cannot hold its part of the gang");
 }
 
-// Levels the parts like water: each child gets the same, or all it has room for.
+// Levels the parts like water: each child gets the same, or all it has room for. The tail counts as
+// one part more: on a child that can take nothing else, or on the one that loses least by it.
 void DomainSearch::FillEvenly(size_t level, int64_t units, bool with_tail) {
-  Child* host = nullptr;
+  uint32_t host = UnitCapacity::kFree;
   if (with_tail) {
-    for (Child& child : children_) {
-      const auto loss = child.full - child.tail;
-      if (child.tail >= 0 && (host == nullptr || loss < host->full - host->tail ||
-                              (loss == host->full - host->tail && child.room > host->room))) {
-        host = &child;
+    const Child* best = nullptr;
+    for (const Child& child : children_) {
+      const auto rank = [](const Child& of) {
+        return std::tuple(of.full == 0, of.tail - of.full, of.room);
+      };
+      if (child.tail >= 0 && (best == nullptr || rank(child) > rank(*best))) {
+        best = &child;
       }
     }
-    CHECK_THAT(host != nullptr, "no child can take the last block of the gang");
-    host->full = host->tail;
+    CHECK_THAT(best != nullptr, "no child can take the last block of the gang");
+    host = best->domain;
   }
-  // The roomiest are first to get one more; the host of the tail has something already.
-  const uint32_t host_domain = host == nullptr ? UnitCapacity::kFree : host->domain;
-  std::sort(children_.begin(), children_.end(), [&](const Child& left, const Child& right) {
+  for (Child& child : children_) {
+    child.full = child.domain == host ? child.tail + 1 : child.full;
+  }
+  // Those behind get what does not divide: the roomiest.
+  std::sort(children_.begin(), children_.end(), [](const Child& left, const Child& right) {
     if (left.full != right.full) {
       return left.full < right.full;
-    }
-    if ((left.domain == host_domain) != (right.domain == host_domain)) {
-      return left.domain == host_domain;
     }
     if (left.open != right.open) {
       return left.open;
     }
     return left.room != right.room ? left.room < right.room : left.domain > right.domain;
   });
-  int64_t rest = units;
+  int64_t rest = units + (with_tail ? 1 : 0);
   for (size_t i = 0; i < children_.size(); ++i) {
-    const int64_t left = static_cast<int64_t>(children_.size() - i);
-    const int64_t part = std::min(children_[i].full, rest / left);
-    quota_.Set(level - 1, children_[i].domain, part, children_[i].domain == host_domain);
+    const Child& child = children_[i];
+    const bool hosts = child.domain == host;
+    const int64_t share = rest / static_cast<int64_t>(children_.size() - i);
+    const int64_t part = std::min(child.full, std::max<int64_t>(share, hosts ? 1 : 0));
+    quota_.Set(level - 1, child.domain, part - (hosts ? 1 : 0), hosts);
     rest -= part;
   }
   CHECK_THAT(rest == 0, "a domain was chosen that cannot hold its part of the gang");

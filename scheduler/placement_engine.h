@@ -61,6 +61,8 @@ class PlacementEngine {
   std::span<const int64_t> room() const { return slots_.room(); }
   int64_t SlotsIn(size_t level, uint32_t domain) const;
   int64_t free_pods() const { return free_pods_; }
+  // For its work limit.
+  ExactSearch& exact() { return search_.exact(); }
 
  private:
   struct Candidate {

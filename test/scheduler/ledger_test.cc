@@ -12,7 +12,7 @@
 namespace asterism::scheduler {
 namespace {
 
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+constexpr int64_t kHugeRequest = std::numeric_limits<int64_t>::max();
 
 class LedgerTest : public ::testing::Test {
  protected:
@@ -239,16 +239,16 @@ TEST_F(LedgerTest, SumsSaturateAndComeBackExactly) {
   PodState pod;
   pod.uid = "a";
   pod.node = "n1";
-  pod.requests = cluster_.Amounts(kMax, 1);
+  pod.requests = cluster_.Amounts(kHugeRequest, 1);
   ledger().PutPod(pod);
   pod.uid = "b";
   ledger().PutPod(pod);
   cluster_.Occupy("n1", 3);
-  EXPECT_EQ(Used("n1"), kMax);
+  EXPECT_EQ(Used("n1"), kHugeRequest);
   EXPECT_LT(Free("n1"), 0);
   ExpectSound();
   ledger().RemovePod("a");
-  EXPECT_EQ(Used("n1"), kMax) << "the true sum is still more than fits";
+  EXPECT_EQ(Used("n1"), kHugeRequest) << "the true sum is still more than fits";
   ledger().RemovePod("b");
   EXPECT_EQ(Used("n1"), 3);
   ExpectSound();

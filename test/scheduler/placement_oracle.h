@@ -91,6 +91,27 @@ class PlacementOracle {
     return best;
   }
 
+  // The most domains of a level that any valid placement uses.
+  int64_t MostDomains(size_t level, const OracleAnswer& answer) {
+    LoadForRules(answer.product, answer.held);
+    int64_t most = 0;
+    std::vector<NodeId> nodes;
+    std::vector<int64_t> left = slots_;
+    Enumerate(rules_, nodes, left, [&](const std::vector<NodeId>& found) {
+      most = std::max(most, CountDomains(level, found));
+      return true;
+    });
+    return most;
+  }
+  int64_t CountDomains(size_t level, const std::vector<NodeId>& nodes) const {
+    std::set<size_t> used;
+    for (const NodeId node : nodes) {
+      used.insert(DomainOf(level, node));
+    }
+    return static_cast<int64_t>(used.size());
+  }
+  size_t RootLevel() const { return std::max<size_t>(cluster_.level_count(), 2) - 1; }
+
   // Of a placement that was made for the product and rules of `answer`.
   std::vector<int64_t> KeyOf(const std::vector<NodeId>& nodes, const OracleAnswer& answer) {
     LoadForRules(answer.product, answer.held);
@@ -270,8 +291,7 @@ class PlacementOracle {
     return best;
   }
 
-  // One level cluster: the root is not a level of the cluster.
-  size_t RootLevel() const { return std::max<size_t>(cluster_.level_count(), 2) - 1; }
+  // Where the cluster has one level, the root is none of its levels.
   size_t DomainOf(size_t level, NodeId node) const {
     return level < cluster_.level_count() ? cluster_.DomainOf(level, node).index() : 0;
   }

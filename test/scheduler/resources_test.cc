@@ -7,8 +7,8 @@
 namespace asterism::scheduler {
 namespace {
 
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+constexpr int64_t kAmountMax = std::numeric_limits<int64_t>::max();
+constexpr int64_t kAmountMin = std::numeric_limits<int64_t>::min();
 
 ResourceVector Of(size_t slot, int64_t amount) {
   ResourceVector amounts;
@@ -17,20 +17,20 @@ ResourceVector Of(size_t slot, int64_t amount) {
 }
 
 TEST(ResourceVector, SumsSaturateAtBothEnds) {
-  ResourceVector amounts = Of(3, kMax - 10);
+  ResourceVector amounts = Of(3, kAmountMax - 10);
   amounts.Add(Of(3, 10));
-  EXPECT_EQ(amounts[3], kMax);
+  EXPECT_EQ(amounts[3], kAmountMax);
   amounts.Add(Of(3, 1));
-  EXPECT_EQ(amounts[3], kMax);
-  amounts = Of(3, kMin);
+  EXPECT_EQ(amounts[3], kAmountMax);
+  amounts = Of(3, kAmountMin);
   amounts.Subtract(Of(3, 1));
-  EXPECT_EQ(amounts[3], kMin);
+  EXPECT_EQ(amounts[3], kAmountMin);
   amounts = Of(3, 5);
-  amounts.Subtract(Of(3, kMin));
-  EXPECT_EQ(amounts[3], kMax);
+  amounts.Subtract(Of(3, kAmountMin));
+  EXPECT_EQ(amounts[3], kAmountMax);
   amounts = Of(3, -5);
-  amounts.Add(Of(3, kMin));
-  EXPECT_EQ(amounts[3], kMin);
+  amounts.Add(Of(3, kAmountMin));
+  EXPECT_EQ(amounts[3], kAmountMin);
 }
 
 TEST(ResourceVector, FitsAsOftenAsTheScarcestResourceAllows) {
