@@ -51,31 +51,49 @@ class Api:
             self._own.client = self.new_client()
         return self._own.client
 
+    def _ask(self, verb, *arguments):
+        """Once more where a kept connection was closed by a server that was restarted meanwhile."""
+        try:
+            return getattr(self._client, verb)(*arguments)
+        except OSError:
+            return getattr(self._client, verb)(*arguments)
+
     def get(self, kind, name, namespace=None):
         """The object, or None where it does not exist."""
         try:
-            return self._client.get(path_of(kind, namespace, name))
+            return self._ask("get", path_of(kind, namespace, name))
         except ApiError as error:
             if error.status == 404:
                 return None
             raise
 
     def list(self, kind, namespace=None, **query):
-        return self._client.get(path_of(kind, namespace, **query))["items"]
+        return self._ask("get", path_of(kind, namespace, **query))["items"]
 
     def create(self, item):
         kind, meta = item["kind"], item["metadata"]
         body = {"apiVersion": _API_VERSIONS[kind], **item}
-        return self._client.post(path_of(kind, meta.get("namespace")), body)
+        try:
+            return self._client.post(path_of(kind, meta.get("namespace")), body)
+        except OSError:
+            return self._create_again(kind, meta, body)
+
+    def _create_again(self, kind, meta, body):
+        try:
+            return self._client.post(path_of(kind, meta.get("namespace")), body)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            return self.get(kind, meta["name"], meta.get("namespace"))    # the first attempt had reached the server
 
     def patch(self, kind, name, body, namespace=None, subresource=None):
         """JSON merge patch."""
-        return self._client.patch(path_of(kind, namespace, name, subresource), body)
+        return self._ask("patch", path_of(kind, namespace, name, subresource), body)
 
     def delete(self, kind, name, namespace=None, **options):
         """False where it does not exist. `options` are those of DeleteOptions."""
         try:
-            self._client.delete(path_of(kind, namespace, name), {"kind": "DeleteOptions", "apiVersion": "v1", **options})
+            self._ask("delete", path_of(kind, namespace, name), {"kind": "DeleteOptions", "apiVersion": "v1", **options})
             return True
         except ApiError as error:
             if error.status == 404:
@@ -83,7 +101,7 @@ class Api:
             raise
 
     def delete_all(self, kind, namespace, **options):
-        self._client.delete(path_of(kind, namespace), {"kind": "DeleteOptions", "apiVersion": "v1", **options})
+        self._ask("delete", path_of(kind, namespace), {"kind": "DeleteOptions", "apiVersion": "v1", **options})
 
     def evict(self, pod, namespace):
         self._client.post(path_of("Pod", namespace, pod, "eviction"),

@@ -99,6 +99,7 @@ class Cluster:
         del self.controllers[1:]
         if not self.controllers:
             self.new_controller()
+        self.require_controllers()
         if not self.controller.running():
             self.controller.start()
         self.controller.wait_leading()
@@ -157,7 +158,15 @@ class Cluster:
         return [pod for pod in self.pods.all() if pod_facts.job_uid(pod) == uid]
 
     def wait_for(self, predicate, what, timeout_s=PATIENCE_S):
-        return self.changes.wait_for(predicate, timeout_s, what)
+        def look():
+            self.require_controllers()
+            return predicate()
+        return self.changes.wait_for(look, timeout_s, what)
+
+    def require_controllers(self):
+        """None has ended by itself."""
+        falls = [each.fall() for each in self.controllers if each.fall()]
+        require(not falls, "; ".join(falls))
 
     # ---- before and after a scenario ----
 

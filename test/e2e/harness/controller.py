@@ -29,9 +29,11 @@ class Controller:
         self._command = [program, "--config", self._config, "--kubeconfig", kubeconfig, "--namespace", "asterism-system",
                          "--identity", identity, "--log-format", "text"]
         self._process = None
+        self._wanted = False
 
     def start(self):
         self._process = processes.start(self._command, self.log)
+        self._wanted = True
         return self
 
     @property
@@ -45,10 +47,20 @@ class Controller:
         if self.running():
             self._process.kill()
             self._process.wait()
+        self._wanted = False
+
+    def fall(self):
+        """Why it does not run although nobody ended it; None where all is well."""
+        if not self._wanted or self.running():
+            return None
+        code = self._process.returncode
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        return f"{self.identity} {how} by itself: {self.log_tail(3)}"
 
     def terminate(self, timeout_s=10.0):
         """Asks it to end. Returns the seconds that took and the exit code."""
         began = time.monotonic()
+        self._wanted = False
         if self.running():
             self._process.terminate()
             try:
@@ -103,8 +115,8 @@ class Controller:
     def _wait(self, condition, timeout_s, what):
         began = time.monotonic()
         while not condition():
-            if not self.running():
-                raise Failed(f"{self.identity} ended with code {self._process.returncode}: {self.log_tail(3)}")
+            if self.fall():
+                raise Failed(self.fall())
             if time.monotonic() - began > timeout_s:
                 raise Failed(f"{self.identity} did not {what} within {timeout_s:g} s: {self._explain()}")
             time.sleep(_POLL_S)

@@ -82,6 +82,9 @@ def _write_report(cluster, each, folder, log_start):
             with contextlib.suppress(Failed, OSError):
                 report.write(f"\n---- kubectl {' '.join(arguments)}\n{cluster.rig.kubectl(*arguments, check=False)[:200_000]}")
         for each_controller in cluster.controllers:
+            for page in ("/metrics", "/ledgerz"):
+                with contextlib.suppress(OSError):
+                    report.write(f"\n---- {page} of {each_controller.identity}\n{each_controller.ask(page)[1][:200_000]}")
             with contextlib.suppress(OSError):
                 offset = log_start if each_controller is cluster.controllers[0] else 0
                 report.write(f"\n---- log of {each_controller.identity}\n{each_controller.log_text(offset)[-200_000:]}")

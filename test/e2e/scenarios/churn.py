@@ -41,14 +41,14 @@ class Churn(threading.Thread):
     def _step(self):
         self.jobs = [job for job in self.jobs if job.object() or time.monotonic() - job.born < 5]
         if len(self.jobs) < _JOBS_AT_ONCE and self._random.random() < 0.6:
-            self._create()
+            self._add()
         elif self.jobs:
             job = self._random.choice(self.jobs)
-            action = self._random.choice([self._delete, self._delete, self._break, self._suspend])
+            action = self._random.choice([self._remove, self._remove, self._break, self._suspend])
             if job.object():
                 action(job)
 
-    def _create(self):
+    def _add(self):
         self.created += 1
         pods = self._random.choice([1, 1, 2, 4, 4, 8, 16, 33])
         behaviour = self._random.choice([None, None, {"run-seconds": self._random.randint(1, 4)}])
@@ -56,7 +56,7 @@ class Churn(threading.Thread):
         job.born = time.monotonic()
         self.jobs.append(job)
 
-    def _delete(self, job):
+    def _remove(self, job):
         job.delete()
 
     def _break(self, job):

@@ -23,6 +23,12 @@ def pinned_gang(cluster, name, pods):
     return job
 
 
+def steal_gpu(cluster, node):
+    """A pod of somebody else, put on the node without asking any scheduler."""
+    cluster.create_pod("thief", gpus=1, node=node)
+    cluster.wait_for(lambda: (thief := cluster.pods.get("thief", cluster.namespace)) and pod_facts.phase(thief) == "Running", "the thief runs")
+
+
 def require_moved(job, pods, before, victim):
     """The block on `victim` runs elsewhere, under a higher epoch; the others kept their pods."""
     job.wait_state("Running").require_whole(pods)
@@ -126,8 +132,7 @@ def a_foreign_pod_that_takes_a_gpu_first_makes_the_block_move(cluster):
         job = pinned_gang(cluster, "gang", 4)
         before = {pod_facts.ranks(pod)[0]: pod for pod in job.live_pods()}
         victim = pod_facts.pin(before[0])
-        cluster.create_pod("thief", gpus=1, node=victim)
-        cluster.wait_for(lambda: pod_facts.phase(cluster.pods.get("thief", cluster.namespace)) == "Running", "the thief runs")
+        steal_gpu(cluster, victim)
     require_moved(job, 4, before, victim)
 
 
@@ -136,8 +141,7 @@ def a_foreign_pod_that_takes_the_last_room_makes_the_whole_gang_wait(cluster):
     cluster.fill(free_nodes=4)
     with scheduler_paused(cluster):
         job = pinned_gang(cluster, "gang", 4)
-        cluster.create_pod("thief", gpus=1, node=pod_facts.pin(job.live_pods()[2]))
-        cluster.wait_for(lambda: pod_facts.phase(cluster.pods.get("thief", cluster.namespace)) == "Running", "the thief runs")
+        steal_gpu(cluster, pod_facts.pin(job.live_pods()[2]))
     job.wait(lambda: job.waiting and not job.pods(), "waits without pods")
     require(job.waiting["reason"] in ("BindFailed", "NoCapacity"), f"reason {job.waiting}")
     cluster.check()

@@ -93,9 +93,9 @@ def an_unknown_level_is_named_with_those_that_exist(cluster):
 
 @scenario()
 def a_template_that_the_api_server_refuses_is_told_with_its_words(cluster):
-    template = {"spec": {"containers": [], "serviceAccountName": "Not A Name"}}
+    template = {"spec": {"containers": [], "dnsPolicy": "Nonsense"}}
     job = cluster.submit_job("broken", 8, template=template).wait_waiting("InvalidTemplate")
-    require("serviceAccountName" in job.waiting["message"], f"message {job.waiting['message']!r}")
+    require("dnsPolicy" in job.waiting["message"], f"message {job.waiting['message']!r}")
     require(not job.pods(), "it has pods")
 
 

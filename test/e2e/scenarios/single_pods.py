@@ -9,6 +9,12 @@ def bound(cluster, prefix):
     return [pod for pod in cluster.pods.all() if pod_facts.name(pod).startswith(prefix) and pod_facts.node(pod)]
 
 
+def scheduled(cluster, name):
+    """Status of the pod's condition PodScheduled; None where it has none yet."""
+    pod = cluster.pods.get(name, cluster.namespace) or {}
+    return next((each["status"] for each in pod.get("status", {}).get("conditions", []) if each["type"] == "PodScheduled"), None)
+
+
 @scenario()
 def single_pods_fill_a_broken_supernode_first(cluster):
     gang = cluster.run_job("breaks-one", 8)
@@ -35,8 +41,5 @@ def single_pods_and_gangs_together_never_double_book(cluster):
 def a_full_cluster_keeps_single_pods_pending(cluster):
     cluster.fill(free_nodes=0)
     cluster.create_pod("late", gpus=1, scheduler=jobs.SCHEDULER)
-    def refused():
-        conditions = cluster.pods.get("late", cluster.namespace)["status"].get("conditions", [])
-        return any(condition["type"] == "PodScheduled" and condition["status"] == "False" for condition in conditions)
-    cluster.wait_for(refused, "the pod is unschedulable")
-    require(not pod_facts.node(cluster.pods.get("late", cluster.namespace)), "it is bound to a full cluster")
+    cluster.wait_for(lambda: scheduled(cluster, "late") == "False", "the pod is unschedulable")
+    require(not bound(cluster, "late"), "it is bound to a full cluster")
