@@ -29,7 +29,6 @@ std::string Record(const Lease& lease) {
 LeaderElector::LeaderElector(const base::Clock& clock, base::Executor& executor, base::Rng rng,
                              Client& client, LeaderElectorOptions options, LeaderEvents events)
     : clock_(clock),
-      executor_(executor),
       rng_(rng),
       client_(client),
       options_(std::move(options)),

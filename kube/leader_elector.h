@@ -81,7 +81,6 @@ class LeaderElector {
   absl::StatusOr<Lease> ReadLease(const Reply& reply) const;
 
   const base::Clock& clock_;
-  base::Executor& executor_;
   base::Rng rng_;
   Client& client_;
   const LeaderElectorOptions options_;
