@@ -1,6 +1,6 @@
 #include "scheduler/extender/answer_writer.h"
 
-#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "scheduler/extender/json_text.h"
@@ -8,49 +8,83 @@
 namespace asterism::scheduler::extender {
 namespace {
 
-// Room for a batch of entries at the end of a string, written through a pointer.
-class Room {
- public:
-  Room(std::string& out, size_t size) : out_(out), begin_(out.size()) {
-    out_.resize(begin_ + size);
-    at_ = out_.data() + begin_;
-  }
-  ~Room() { out_.resize(static_cast<size_t>(at_ - out_.data())); }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
+// At most four bytes that are copied at once.
+struct ShortText {
+  char text[4];
+  uint8_t size;
 
-  void Put(std::string_view text) {
-    std::memcpy(at_, text.data(), text.size());
-    at_ += text.size();
+  std::string_view view() const { return {text, size}; }
+};
+
+// Gathers entries in a small buffer that stays in the cache and appends it as a whole: an append
+// for each piece, or a resize that writes zeros first, costs more than the entries.
+class EntryBuffer {
+ public:
+  explicit EntryBuffer(std::string& out) : out_(out) {}
+
+  // Writes one entry: `before` and `after` are short, `fragment` comes from a NodeTable.
+  template <size_t kBefore, size_t kAfter>
+  void Put(const char (&before)[kBefore], std::string_view fragment, const char (&after)[kAfter],
+           const ShortText& end) {
+    if (fragment.size() > kFragmentPadding) [[unlikely]] {
+      PutLong({before, kBefore - 1}, fragment, {after, kAfter - 1}, end.view());
+      return;
+    }
+    if (used_ > buffer_.size() - kEntryMax) {
+      Flush();
+    }
+    // Pieces of fixed size become a few moves; what is copied too much is written over.
+    char* at = buffer_.data() + used_;
+    std::memcpy(at, before, kBefore - 1);
+    at += kBefore - 1;
+    std::memcpy(at, fragment.data(), kFragmentPadding / 2);
+    std::memcpy(at + kFragmentPadding / 2, fragment.data() + kFragmentPadding / 2,
+                kFragmentPadding / 2);
+    at += fragment.size();
+    std::memcpy(at, after, kAfter - 1);
+    at += kAfter - 1;
+    std::memcpy(at, end.text, sizeof(end.text));
+    used_ = static_cast<size_t>(at - buffer_.data()) + end.size;
+  }
+  void Flush() {
+    out_.append(buffer_.data(), used_);
+    used_ = 0;
   }
 
  private:
+  static constexpr size_t kEntryMax = 2 * kFragmentPadding;
+
+  void PutLong(std::string_view before, std::string_view fragment, std::string_view after,
+               std::string_view end) {
+    Flush();
+    out_ += before;
+    out_ += fragment;
+    out_ += after;
+    out_ += end;
+  }
+
   std::string& out_;
-  const size_t begin_;
-  char* at_;
+  size_t used_ = 0;
+  std::array<char, 16 << 10> buffer_;
 };
 
-// Calls put(room, fragment, i) for each entry of the request that is known, batch by batch, and
-// put_unknown(name, i) for the others. A batch bounds the room that is asked for at once.
+// Calls put(buffer, fragment, i) for each entry of the request that the table has, and
+// put_unknown(name, i) for the others, which writes to `out`.
 template <typename Put, typename PutUnknown>
-void ForEachEntry(const NodeTable& table, const NodesRequest& request, size_t extra,
-                  std::string& out, Put put, PutUnknown put_unknown) {
-  constexpr size_t kBatch = 1024;
+void ForEachEntry(const NodeTable& table, const NodesRequest& request, std::string& out, Put put,
+                  PutUnknown put_unknown) {
   const std::vector<uint32_t>& ids = request.nodes.ids;
-  const size_t entry_max = table.longest_fragment() + extra;
+  EntryBuffer buffer(out);
   size_t unknown = 0;
-  for (size_t i = 0; i < ids.size();) {
-    if (ids[i] == kNoNode) {
-      put_unknown(request.nodes.unknown[unknown++], i);
-      ++i;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] != kNoNode) {
+      put(buffer, table.Fragment(ids[i]), i);
       continue;
     }
-    const size_t end = std::min(ids.size(), i + kBatch);
-    Room room(out, (end - i) * entry_max);
-    for (; i < end && ids[i] != kNoNode; ++i) {
-      put(room, table.Fragment(ids[i]), i);
-    }
+    buffer.Flush();
+    put_unknown(request.nodes.unknown[unknown++], i);
   }
+  buffer.Flush();
 }
 
 void DropLastComma(std::string& out) {
@@ -75,10 +109,10 @@ void WriteNodeNames(const NodeTable& table, const NodesRequest& request,
                     std::span<const uint8_t> passed, std::string& answer) {
   answer += R"("Nodes":null,"NodeNames":[)";
   ForEachEntry(
-      table, request, 0, answer,
-      [&](Room& room, std::string_view fragment, size_t i) {
+      table, request, answer,
+      [&](EntryBuffer& buffer, std::string_view fragment, size_t i) {
         if (passed[i] != 0) {
-          room.Put(fragment);
+          buffer.Put("", fragment, "", ShortText{{}, 0});
         }
       },
       [&](std::string_view name, size_t i) {
@@ -134,25 +168,24 @@ void WriteFilterAnswer(const NodeTable& table, const NodesRequest& request,
 
 void WritePriorities(const NodeTable& table, const NodesRequest& request,
                      std::span<const uint8_t> scores, std::string& answer) {
-  static constexpr std::string_view kHost = R"({"Host":)";
-  static constexpr std::string_view kScore = R"("Score":)";  // the comma ends the fragment
-  static constexpr std::string_view kDigits[] = {"0},", "1},", "2},", "3},", "4},", "5},",
-                                                 "6},", "7},", "8},", "9},", "10},"};
+  static constexpr char kHost[] = R"({"Host":)";
+  static constexpr char kScore[] = R"("Score":)";  // the comma before it ends the fragment
+  static constexpr ShortText kDigits[] = {
+      {{'0', '}', ','}, 3}, {{'1', '}', ','}, 3}, {{'2', '}', ','}, 3},     {{'3', '}', ','}, 3},
+      {{'4', '}', ','}, 3}, {{'5', '}', ','}, 3}, {{'6', '}', ','}, 3},     {{'7', '}', ','}, 3},
+      {{'8', '}', ','}, 3}, {{'9', '}', ','}, 3}, {{'1', '0', '}', ','}, 4}};
   answer += '[';
   ForEachEntry(
-      table, request, kHost.size() + kScore.size() + kDigits[10].size(), answer,
-      [&](Room& room, std::string_view fragment, size_t i) {
-        room.Put(kHost);
-        room.Put(fragment);
-        room.Put(kScore);
-        room.Put(kDigits[scores[i]]);
+      table, request, answer,
+      [&](EntryBuffer& buffer, std::string_view fragment, size_t i) {
+        buffer.Put(kHost, fragment, kScore, kDigits[scores[i]]);
       },
       [&](std::string_view name, size_t i) {
         answer += kHost;
         AppendJsonText(name, answer);
         answer += ',';
         answer += kScore;
-        answer += kDigits[scores[i]];
+        answer += kDigits[scores[i]].view();
       });
   DropLastComma(answer);
   answer += ']';

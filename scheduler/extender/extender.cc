@@ -41,21 +41,50 @@ std::string_view NameOfEntry(const LedgerView& view, const NodeList& nodes, size
   return nodes.unknown[static_cast<size_t>(before)];
 }
 
-std::string UnfitReason(const LedgerView& view, uint32_t id, const PodDemand& demand) {
-  if (id == kNoNode) {
-    return "the node is not in the ledger";
+// Why nodes do not fit. Nodes in a row mostly fail alike, so the last text is kept.
+class UnfitReasons {
+ public:
+  UnfitReasons(const LedgerView& view, const PodDemand& demand) : view_(view), demand_(demand) {}
+
+  const std::string& Of(uint32_t id) {
+    if (id == kNoNode) {
+      return Keep(kNowhere, 0, 0, [] { return std::string("the node is not in the ledger"); });
+    }
+    const NodeView& node = view_.nodes[id];
+    if (!node.usable) {
+      return Keep(kUnusable, 0, 0,
+                  [] { return std::string("the node is cordoned, not ready or tainted"); });
+    }
+    const SlotAmount wanted = FirstShortage(node, demand_).value_or(SlotAmount{});
+    const int64_t allocatable = node.allocatable[wanted.slot];
+    const int64_t used = std::max<int64_t>(node.used[wanted.slot], 0);
+    return Keep(wanted.slot, allocatable, used, [&] {
+      return fmt::format("{}: {} requested, {} of {} free beside pods and reserved gangs",
+                         view_.resource_names[wanted.slot], wanted.amount,
+                         std::max<int64_t>(0, allocatable - used), allocatable);
+    });
   }
-  const NodeView& node = view.nodes[id];
-  if (!node.usable) {
-    return "the node is cordoned, not ready or tainted";
+
+ private:
+  static constexpr size_t kNowhere = kResourceSlots;
+  static constexpr size_t kUnusable = kResourceSlots + 1;
+  using Key = std::array<int64_t, 3>;
+
+  template <typename Format>
+  const std::string& Keep(size_t what, int64_t allocatable, int64_t used, Format format) {
+    const Key key = {static_cast<int64_t>(what), allocatable, used};
+    if (text_.empty() || key != key_) {
+      key_ = key;
+      text_ = format();
+    }
+    return text_;
   }
-  const SlotAmount wanted = FirstShortage(node, demand).value_or(SlotAmount{});
-  const int64_t allocatable = node.allocatable[wanted.slot];
-  const int64_t used = node.used[wanted.slot];
-  return fmt::format("{}: {} requested, {} of {} free beside pods and reserved gangs",
-                     view.resource_names[wanted.slot], wanted.amount,
-                     std::max<int64_t>(0, allocatable - std::max<int64_t>(used, 0)), allocatable);
-}
+
+  const LedgerView& view_;
+  const PodDemand& demand_;
+  Key key_{};
+  std::string text_;
+};
 
 }  // namespace
 
@@ -70,7 +99,7 @@ struct Extender::Impl {
   std::unique_ptr<Scratch> TakeScratch();
   void GiveBack(std::unique_ptr<Scratch> scratch);
   std::shared_ptr<const NodeTable> TableOf(const LedgerView& view);
-  std::shared_ptr<const SupernodeUse> UseOf(const LedgerView& view, size_t gpu_slot);
+  std::shared_ptr<const NodeScores> ScoresOf(const LedgerView& view, const PodDemand& demand);
 
   void FilterGangPod(const LedgerView& view, Scratch& scratch);
   void FilterSinglePod(const LedgerView& view, Scratch& scratch);
@@ -92,7 +121,7 @@ struct Extender::Impl {
   absl::Mutex mutex;
   std::vector<std::unique_ptr<Scratch>> idle_scratches ABSL_GUARDED_BY(mutex);
   std::shared_ptr<const NodeTable> table ABSL_GUARDED_BY(mutex);
-  std::shared_ptr<const SupernodeUse> use ABSL_GUARDED_BY(mutex);
+  std::shared_ptr<const NodeScores> scores ABSL_GUARDED_BY(mutex);  // of the last demand
 };
 
 Extender::Impl::Impl(const base::Clock& clock_in, const base::SnapshotCell<LedgerView>& ledger_in,
@@ -194,16 +223,17 @@ std::shared_ptr<const NodeTable> Extender::Impl::TableOf(const LedgerView& view)
   return built;
 }
 
-std::shared_ptr<const SupernodeUse> Extender::Impl::UseOf(const LedgerView& view, size_t gpu_slot) {
+std::shared_ptr<const NodeScores> Extender::Impl::ScoresOf(const LedgerView& view,
+                                                           const PodDemand& demand) {
   {
     absl::MutexLock lock(&mutex);
-    if (use != nullptr && use->IsOf(view, gpu_slot)) {
-      return use;
+    if (scores != nullptr && scores->AreOf(view, demand)) {
+      return scores;
     }
   }
-  auto built = std::make_shared<const SupernodeUse>(view, gpu_slot);
+  auto built = std::make_shared<const NodeScores>(view, demand);
   absl::MutexLock lock(&mutex);
-  use = built;
+  scores = built;
   return built;
 }
 
@@ -250,12 +280,18 @@ void Extender::Impl::FilterSinglePod(const LedgerView& view, Scratch& scratch) {
     std::fill(scratch.marks.begin(), scratch.marks.end(), uint8_t{1});
     return;
   }
+  // The scores of a whole list serve the prioritize call that follows; for a few names they do not
+  // pay.
+  const std::shared_ptr<const NodeScores> known =
+      nodes.ids.size() >= view.nodes.size() / 4 ? ScoresOf(view, demand) : nullptr;
+  UnfitReasons unfit(view, demand);
   for (size_t i = 0; i < nodes.ids.size(); ++i) {
     const uint32_t id = nodes.ids[i];
-    const bool fits = id != kNoNode && Fits(view.nodes[id], demand);
+    const bool fits =
+        id != kNoNode && (known != nullptr ? known->fits(id) : Fits(view.nodes[id], demand));
     scratch.marks[i] = fits;
     if (!fits && scratch.reasons.size() < kReasonsMax) {
-      scratch.reasons.push_back({NameOfEntry(view, nodes, i), UnfitReason(view, id, demand)});
+      scratch.reasons.push_back({NameOfEntry(view, nodes, i), unfit.Of(id)});
     }
   }
 }
@@ -277,13 +313,10 @@ void Extender::Impl::ScoreSinglePod(const LedgerView& view, Scratch& scratch) {
     std::fill(scratch.marks.begin(), scratch.marks.end(), uint8_t{0});
     return;
   }
-  const std::shared_ptr<const SupernodeUse> supernodes = UseOf(view, demand.gpus->slot);
+  const std::shared_ptr<const NodeScores> known = ScoresOf(view, demand);
   for (size_t i = 0; i < nodes.ids.size(); ++i) {
     const uint32_t id = nodes.ids[i];
-    const bool fits = id != kNoNode && Fits(view.nodes[id], demand);
-    scratch.marks[i] =
-        fits ? static_cast<uint8_t>(ScoreNode(view.nodes[id], *demand.gpus, supernodes->OfNode(id)))
-             : uint8_t{0};
+    scratch.marks[i] = id == kNoNode ? uint8_t{0} : known->score(id);
   }
 }
 

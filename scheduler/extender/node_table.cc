@@ -1,7 +1,5 @@
 #include "scheduler/extender/node_table.h"
 
-#include <algorithm>
-
 #include "scheduler/extender/json_text.h"
 
 namespace asterism::scheduler::extender {
@@ -12,7 +10,7 @@ NodeTable::NodeTable(const LedgerView& view) : cluster_(view.cluster), version_(
     bytes += node.name.size();
   }
   names_.reserve(bytes);  // no reallocation below: the map points into it
-  fragments_.reserve(bytes + 3 * view.nodes.size());
+  fragments_.reserve(bytes + 3 * view.nodes.size() + kFragmentPadding);
   offsets_.reserve(view.nodes.size() + 1);
   id_by_name_.reserve(view.nodes.size());
   for (const NodeView& node : view.nodes) {
@@ -20,12 +18,12 @@ NodeTable::NodeTable(const LedgerView& view) : cluster_(view.cluster), version_(
     offsets_.push_back(static_cast<uint32_t>(fragments_.size()));
     AppendJsonText(node.name, fragments_);
     fragments_ += ',';
-    longest_fragment_ = std::max(longest_fragment_, fragments_.size() - offsets_.back());
     const size_t begin = names_.size();
     names_ += node.name;
     id_by_name_.emplace(std::string_view(names_).substr(begin), id);
   }
   offsets_.push_back(static_cast<uint32_t>(fragments_.size()));
+  fragments_.append(kFragmentPadding, ' ');
 }
 
 bool NodeTable::Fits(const LedgerView& view) const {

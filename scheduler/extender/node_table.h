@@ -27,6 +27,8 @@
 namespace asterism::scheduler::extender {
 
 inline constexpr uint32_t kNoNode = 0xffffffff;
+// Bytes behind every fragment that may be read, so that short ones are copied in fixed pieces.
+inline constexpr size_t kFragmentPadding = 64;
 
 class NodeTable {
  public:
@@ -42,7 +44,6 @@ class NodeTable {
   std::string_view Fragment(uint32_t id) const {
     return {fragments_.data() + offsets_[id], offsets_[id + 1] - offsets_[id]};
   }
-  size_t longest_fragment() const { return longest_fragment_; }
   // Compares with the raw text of a JSON value that may be followed by anything.
   bool TokenIs(uint32_t id, std::string_view token) const {
     const size_t length = offsets_[id + 1] - offsets_[id] - 1;
@@ -56,7 +57,6 @@ class NodeTable {
   std::string names_;
   std::string fragments_;
   std::vector<uint32_t> offsets_;  // into fragments_, one more than nodes
-  size_t longest_fragment_ = 0;
   absl::flat_hash_map<std::string_view, uint32_t> id_by_name_;  // keys are parts of names_
 };
 

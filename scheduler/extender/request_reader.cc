@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "fmt/format.h"
+#include "scheduler/extender/name_list_scan.h"
 
 namespace asterism::scheduler::extender {
 namespace {
@@ -54,28 +55,57 @@ absl::Status RequestReader::Open(std::string_view body, ondemand::document& docu
   return absl::OkStatus();
 }
 
+OrderHints& RequestReader::HintsOf(Verb verb) {
+  return verb == Verb::kPrioritize ? prioritize_hints_ : filter_hints_;
+}
+
 absl::Status RequestReader::ReadNodes(std::string_view body, Verb verb, NodesRequest& request) {
+  OrderHints& hints = HintsOf(verb);
+  const std::optional<size_t> list = ScanNameList(body, *table_, hints, kNamesMax, listed_ids_);
+  if (!list.has_value()) {
+    return ReadFields(body, hints, request);
+  }
+  head_.assign(body.substr(0, *list));
+  head_ += "null}";
+  const size_t size = head_.size();
+  head_.append(simdjson::SIMDJSON_PADDING, ' ');
+  const absl::Status status = ReadFields(std::string_view(head_).substr(0, size), hints, request);
+  if (status.ok() && !names_are_null_) {
+    return ReadFields(body, hints, request);  // the key was not what it looked like
+  }
+  request.form = NodesForm::kNames;
+  request.nodes.ids.swap(listed_ids_);
+  request.nodes.unknown.clear();
+  return status;
+}
+
+absl::Status RequestReader::ParseNodes(std::string_view body, Verb verb, NodesRequest& request) {
+  return ReadFields(body, HintsOf(verb), request);
+}
+
+absl::Status RequestReader::ReadFields(std::string_view body, OrderHints& hints,
+                                       NodesRequest& request) {
   request.pod = PodQuestion();
   request.form = NodesForm::kNone;
   request.nodes.ids.clear();
   request.nodes.unknown.clear();
-  OrderHints& hints = verb == Verb::kPrioritize ? prioritize_hints_ : filter_hints_;
+  names_are_null_ = false;
   ondemand::document document;
   ondemand::object root;
   RETURN_IF_ERROR(Open(body, document, root));
-  RETURN_IF_ERROR(ForEachField(root, "the request",
-                               [&](std::string_view key, ondemand::value& field) -> absl::Status {
-                                 if (SameKey(key, "Pod")) {
-                                   return ReadPod(field, request.pod);
-                                 }
-                                 if (SameKey(key, "NodeNames")) {
-                                   return ReadNames(field, hints, request);
-                                 }
-                                 if (SameKey(key, "Nodes") && request.form != NodesForm::kNames) {
-                                   return ReadNodeObjects(field, hints, request);
-                                 }
-                                 return absl::OkStatus();
-                               }));
+  const auto read_field = [&](std::string_view key, ondemand::value& field) -> absl::Status {
+    if (SameKey(key, "Pod")) {
+      return ReadPod(field, request.pod);
+    }
+    if (SameKey(key, "NodeNames")) {
+      return ReadNames(field, hints, request);
+    }
+    if (SameKey(key, "Nodes") && request.form != NodesForm::kNames) {
+      return ReadNodeObjects(field, hints, request);
+    }
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(ForEachField(root, "the request", read_field));
   RETURN_IF_ERROR(AfterDocument(document));
   if (request.pod.name.empty()) {
     return absl::InvalidArgumentError(
@@ -114,6 +144,7 @@ absl::Status RequestReader::ReadNames(ondemand::value& value, OrderHints& hints,
   if (const simdjson::error_code error = value.is_null().get(null)) {
     return BadJson("NodeNames", error);
   }
+  names_are_null_ = null;
   if (null) {
     return absl::OkStatus();  // Nodes may stand in for it
   }

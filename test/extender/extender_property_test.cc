@@ -2,6 +2,7 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <set>
@@ -12,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "scheduler/extender/extender.h"
+#include "scheduler/extender/request_reader.h"
 #include "test/extender/view_builder.h"
 
 namespace asterism::scheduler {
@@ -213,6 +215,70 @@ TEST(ExtenderProperty, PreemptEqualsANaiveReference) {
     std::string answer;
     RC_ASSERT(extender.Preempt(PaddedBody(question.dump()).view(), answer) == 200);
     RC_ASSERT(Json::parse(answer).at("NodeNameToMetaVictims") == expected);
+  }));
+}
+
+// Requests that are nearly what kube-scheduler writes, with one thing different.
+std::string AnyNearlyUsualBody(const std::vector<std::string>& names) {
+  std::vector<std::string> asked =
+      *rc::gen::container<std::vector<std::string>>(rc::gen::weightedOneOf<std::string>(
+          {{9, rc::gen::elementOf(names)},
+           {1, rc::gen::element<std::string>("x", "", "gpu-0-", "gpu\\u002d0-0", "a\\\"b", "ä")}}));
+  std::string body = ArgsJson(PodShape{.gpus = 1}, asked);
+  switch (*rc::gen::inRange(0, 5)) {
+    case 0:
+      break;
+    case 1:
+      body.resize(*rc::gen::inRange<size_t>(0, body.size()));
+      break;
+    case 2: {
+      const auto end = static_cast<std::ptrdiff_t>(*rc::gen::inRange<size_t>(0, body.size()));
+      body.insert(body.begin() + end, *rc::gen::element(' ', '"', '}', ']', ',', '\\', '{', '\n'));
+      break;
+    }
+    case 3:
+      body += *rc::gen::element<std::string>(" ", "\n ", "}", "]", "x", "\"", "{}");
+      break;
+    default: {
+      // The key in places where it is not the root's.
+      const std::string list = body.substr(body.find("\"NodeNames\""));
+      const std::string pod = testing::PodJson(PodShape{.gpus = 1});
+      body = *rc::gen::element<std::string>(
+          "{\"Pod\":" + pod + ",\"x\\" + list, "{\"Pod\":" + pod + ",\"x\":{" + list,
+          "{\"Pod\":" + pod + ",\"x\":{" + list + "}", "[{\"Pod\":" + pod + "," + list,
+          "{\"Pod\":" + pod + ",\"nodenames\":[\"gpu-0-0\"]," + list,
+          "{\"Pod\":" + pod + ",\"Nodes\":{\"items\":[{\"metadata\":{\"name\":\"gpu-0-0\"}}]}," +
+              list,
+          "{" + list.substr(0, list.size() - 1) + ",\"Pod\":" + pod + "}", "{" + list);
+    }
+  }
+  return body;
+}
+
+TEST(ExtenderProperty, TheShortWayThroughNamesReadsWhatTheParserReads) {
+  ViewBuilder builder({.supernodes = 3, .nodes_per_supernode = 4});
+  const std::shared_ptr<const LedgerView> view = builder.Build();
+  const auto table = std::make_shared<const extender::NodeTable>(*view);
+  extender::RequestReader reader;
+  reader.Use(table);
+  ExpectProperty(rc::check("both ways give the same request", [&] {
+    const PaddedBody body(AnyNearlyUsualBody(builder.NodeNames()));
+    extender::NodesRequest by_parser;
+    const absl::Status parsed = reader.ParseNodes(body.view(), extender::Verb::kFilter, by_parser);
+    // Its texts die with the next read.
+    const std::vector<std::string> unknown(by_parser.nodes.unknown.begin(),
+                                           by_parser.nodes.unknown.end());
+    const std::string pod(by_parser.pod.name);
+    extender::NodesRequest read;
+    const absl::Status status = reader.ReadNodes(body.view(), extender::Verb::kFilter, read);
+    RC_ASSERT(status.ok() == parsed.ok());
+    if (parsed.ok()) {
+      RC_ASSERT(read.form == by_parser.form);
+      RC_ASSERT(read.nodes.ids == by_parser.nodes.ids);
+      RC_ASSERT(std::vector<std::string>(read.nodes.unknown.begin(), read.nodes.unknown.end()) ==
+                unknown);
+      RC_ASSERT(read.pod.name == pod);
+    }
   }));
 }
 
