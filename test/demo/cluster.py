@@ -49,8 +49,7 @@ class Demo:
         self.attach()
 
     def install_chart(self):
-        # What an installation has, but for the ports: those of this machine may be taken.
-        self.config = chart.install(self.rig, {"leaderElection": {}})
+        self.config = chart.install(self.rig)
 
     def start_controller(self):
         kubeconfig = identities.with_token(RIG, chart.SERVICE_ACCOUNT, _TOKEN_SECONDS)

@@ -13,12 +13,13 @@ NAMESPACE = "asterism-system"
 SERVICE_ACCOUNT = f"{NAMESPACE}/asterism-controller"
 # Fast enough to be waited for in a test.
 LEASE = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 0.5}
+DEFAULT_LEASE = {}    # the chart's own values
 _NO_PODS = {"controller": {"replicas": 0}, "scheduler": {"replicas": 0}}
 
 
 def install(rig, config=None):
     """Returns the text of the controller's configuration, as it stands in the ConfigMap. `config`: values that differ."""
-    values = {**_NO_PODS, "config": {"leaderElection": LEASE, **(config or {})}}
+    values = {**_NO_PODS, "config": config or {}}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(values, file)
         file.flush()
