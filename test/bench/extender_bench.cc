@@ -2,19 +2,14 @@
 //
 //   extender_bench            a table; exit 1 when a budget is missed
 //   extender_bench --json     one JSON object a line
-//   extender_bench --count NAME N [IMPLEMENTATION]
-//                             runs one operation N times without a clock, for callgrind_gate;
-//                             IMPLEMENTATION pins simdjson's ("westmere"), so that the count does
-//                             not depend on the machine
 //
 // Every call meets a new version of the ledger, as in a burst of pods: nothing that is kept for a
 // version helps. 5 of 9 nodes have room. Budgets hold for a build with -march=x86-64-v3 and NDEBUG.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +25,6 @@
 #include "scheduler/extender/node_score.h"
 #include "scheduler/extender/request_reader.h"
 #include "server/http_server.h"
-#include "simdjson.h"
 #include "test/extender/view_builder.h"
 #include "test/server/http_test_client.h"
 
@@ -231,43 +225,9 @@ int Measure(bool json) {
   return report.all_ok() ? 0 : 1;
 }
 
-int Count(std::string_view name, int runs) {
-  Bench bench(1280);
-  bench.Parse();
-  bench.Score();
-  const std::map<std::string_view, Operation> operations = {
-      {"filter_pinned", [&] { bench.FilterPinned(); }},
-      {"filter_1280", [&] { bench.FilterSingle(); }},
-      {"prioritize_1280", [&] { bench.PrioritizeSingle(); }},
-      {"parse_1280", [&] { bench.Parse(); }},
-      {"score_1280", [&] { bench.Score(); }},
-      {"write_scores_1280", [&] { bench.WriteScores(); }},
-  };
-  const auto found = operations.find(name);
-  if (found == operations.end()) {
-    fmt::print(stderr, "no such operation: {}\n", name);
-    return 2;
-  }
-  for (int i = 0; i < runs; ++i) {
-    found->second();
-  }
-  return 0;
-}
-
 }  // namespace
 }  // namespace asterism::scheduler
 
 int main(int argc, char** argv) {
-  const std::vector<std::string_view> arguments(argv + 1, argv + argc);
-  if (arguments.size() >= 3 && arguments[0] == "--count") {
-    if (arguments.size() > 3) {
-      const auto* implementation =
-          simdjson::get_available_implementations()[std::string(arguments[3])];
-      CHECK_THAT(implementation != nullptr && implementation->supported_by_runtime_system(),
-                 "simdjson does not have or cannot run that implementation");
-      simdjson::get_active_implementation() = implementation;
-    }
-    return asterism::scheduler::Count(arguments[1], std::atoi(argv[3]));
-  }
-  return asterism::scheduler::Measure(!arguments.empty() && arguments[0] == "--json");
+  return asterism::scheduler::Measure(argc > 1 && std::string_view(argv[1]) == "--json");
 }
