@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kProgram = "asterism-controller";
 constexpr std::string_view kLease = "asterism-controller";
+constexpr absl::Duration kPublishSettle = absl::Milliseconds(5);
 
 // The kinds whose first list must be complete before anybody may act.
 constexpr std::string_view kKinds[] = {"nodes",  "pods",         "namespaces",
@@ -63,7 +64,8 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
               .With({})),
       rebuild_seconds_(dependencies_.registry.AddHistogram(
           "asterism_rebuild_seconds", "From winning the Lease to the first decision.")),
-      missing_(std::begin(kKinds), std::end(kKinds)) {
+      missing_(std::begin(kKinds), std::end(kKinds)),
+      publish_timer_(dependencies_.executor) {
   MakeInformers();
   environment_ = std::make_unique<operators::AdmissionEnvironment>(
       operators::AdmissionEnvironment{.queues = queues_->store(),
@@ -112,11 +114,13 @@ void ControlPlane::MakeInformers() {
         dependencies_.source, dependencies_.executor, dependencies_.clock,
         dependencies_.rng.Fork(type.plural), type, kube::WatchOptions{}, std::move(decoder),
         kube::InformerEvents<T>{.on_change = std::move(on_change),
-                                .on_synced = [this, plural = type.plural] { OnSynced(plural); }});
+                                .on_synced = [this, plural = type.plural] { OnSynced(plural); },
+                                .on_list = [this, plural = type.plural] { OnListed(plural); }});
   };
   make(nodes_, kube::kNodes, kube::Decoder<kube::Node>(kube::DecodeNode),
        [this](const kube::Change<kube::Node>& change) {
          feed_.OnNode(change);
+         PublishSoon();
          if (jobs_ != nullptr) {
            jobs_->OnNode(change);
          }
@@ -124,6 +128,7 @@ void ControlPlane::MakeInformers() {
   make(pods_, kube::kPods, kube::Decoder<kube::Pod>(kube::DecodePod),
        [this](const kube::Change<kube::Pod>& change) {
          feed_.OnPod(change);
+         PublishSoon();
          if (jobs_ != nullptr) {
            jobs_->OnPod(change);
            queue_controller_->OnChange();
@@ -144,6 +149,13 @@ void ControlPlane::MakeInformers() {
   make(priority_classes_, kube::kPriorityClasses,
        kube::Decoder<kube::PriorityClass>(kube::DecodePriorityClass),
        [this](const kube::Change<kube::PriorityClass>&) { OnEnvironment(); });
+}
+
+// A burst of events is one new view; a placement does not wait for it, it publishes by itself.
+void ControlPlane::PublishSoon() {
+  if (!publish_timer_.pending()) {
+    publish_timer_.Start(kPublishSettle, [this] { feed_.Publish(); });
+  }
 }
 
 void ControlPlane::OnEnvironment() {
@@ -189,7 +201,11 @@ void ControlPlane::OnSynced(std::string_view kind) {
     std::erase(missing_, kind);
   }
   base::LogInfo("synced", {{"kind", std::string(kind)}});
-  if (holds_lease_ && AllSynced()) {
+}
+
+void ControlPlane::OnListed(std::string_view kind) {
+  awaited_lists_.erase(std::string(kind));
+  if (holds_lease_ && jobs_ == nullptr && awaited_lists_.empty() && AllSynced()) {
     Rebuild();
   }
 }
@@ -213,9 +229,11 @@ void ControlPlane::OnLeading() {
   lease_won_ = dependencies_.clock.SteadyNow();
   leading_gauge_.Set(1);
   base::LogInfo("lease_won", {{"identity", identity_.name}});
-  if (AllSynced()) {
-    Rebuild();
-  }
+  // A watch may lag behind what the leader before us has written, or we ourselves in an earlier
+  // reign: a rebuild from it would promise the same room twice. So both kinds are read anew.
+  awaited_lists_ = {std::string(operators::kTrainingJobs.plural), std::string(kube::kPods.plural)};
+  jobs_informer_->Resync();
+  pods_->Resync();
 }
 
 void ControlPlane::Rebuild() {

@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,7 +90,9 @@ class ControlPlane {
 
   void MakeInformers();
   void OnSynced(std::string_view kind);
+  void OnListed(std::string_view kind);
   void OnEnvironment();
+  void PublishSoon();
   bool AllSynced() const;
   void OnLeading();
   void OnLeadershipLost();
@@ -124,9 +127,11 @@ class ControlPlane {
 
   std::atomic<bool> holds_lease_{false};
   base::SteadyTime lease_won_;
+  std::set<std::string, std::less<>> awaited_lists_;  // before a rebuild
   std::atomic<bool> leading_{false};
   mutable absl::Mutex mutex_;
   std::vector<std::string> missing_ ABSL_GUARDED_BY(mutex_);
+  base::OwnedTimer publish_timer_;
   base::Alive alive_;
 };
 

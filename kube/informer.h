@@ -53,6 +53,8 @@ struct InformerEvents {
   std::function<void(const Change<T>&)> on_change;
   // Once, after the first complete list has been reported through on_change.
   std::function<void()> on_synced;
+  // After each complete list, the first included.
+  std::function<void()> on_list = nullptr;
 };
 
 // The read side, which is what reconcilers see.
@@ -113,6 +115,8 @@ class Informer final : private WatchSink {
   void Start() { watcher_.Start(); }
   // No event comes afterwards; the store stays as it is.
   void Stop() { watcher_.Stop(); }
+  // Brings the copy up to a state that is not older than this call; on_list tells when it is there.
+  void Resync() { watcher_.Resync(); }
   bool synced() const { return synced_; }
   const Store<T>& store() const { return store_; }
   Shared<T> Find(std::string_view key) const { return store_.Find(key); }
@@ -175,6 +179,9 @@ class Informer final : private WatchSink {
       if (events_.on_synced) {
         events_.on_synced();
       }
+    }
+    if (events_.on_list) {
+      events_.on_list();
     }
   }
 

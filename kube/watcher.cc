@@ -132,6 +132,15 @@ void Watcher::Stop() {
   retry_timer_.Cancel();
 }
 
+void Watcher::Resync() {
+  Stop();
+  running_ = true;
+  need_list_ = true;
+  list_version_.clear();
+  Touch();
+  Next();
+}
+
 void Watcher::EndStream() {
   ++session_;
   stream_.reset();

@@ -96,6 +96,9 @@ class Watcher {
   void Start();
   // Ends at once; nothing is delivered afterwards. Start begins with a new list.
   void Stop();
+  // Lists again, from a state that is not older than this call (a consistent read): for whoever
+  // must not act on the past. Ends in InitDone, as every list.
+  void Resync();
 
   // The first list has been delivered.
   bool synced() const { return synced_; }

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "kube/resource_version.h"
 #include "operator/conditions.h"
 
 namespace asterism::operators {
@@ -36,6 +37,13 @@ bool SameButCounters(const TrainingJobStatus& left, const TrainingJobStatus& rig
   return a == b;
 }
 
+bool SameStory(const TrainingJobStatus& left, const TrainingJobStatus& right) {
+  return left.placement.epoch == right.placement.epoch &&
+         left.placement.digest == right.placement.digest &&
+         left.placement.runs.empty() == right.placement.runs.empty() &&
+         left.Is(kSucceeded) == right.Is(kSucceeded) && left.Is(kFailed) == right.Is(kFailed);
+}
+
 JobController::JobController(base::Clock& clock, base::Executor& executor, kube::Client& client,
                              ClusterFeed& feed, const AdmissionEnvironment& environment,
                              JobMetrics& metrics, Recorder record, MayWrite may_write,
@@ -54,10 +62,12 @@ JobController::JobController(base::Clock& clock, base::Executor& executor, kube:
       pass_timer_(executor) {}
 
 JobController::~JobController() {
-  // A standby's ledger holds what it sees, not what a leader decided.
+  // A standby's ledger holds what it sees, not what a leader decided; its gauges are empty.
   for (const auto& [uid, state] : jobs_) {
     feed_.ledger().RemoveGang(uid);
+    CountState(*state, "");
   }
+  metrics_.queue_jobs.With({}).Set(0);
 }
 
 void JobController::Start(const kube::Store<TrainingJob>& jobs,
@@ -79,6 +89,16 @@ void JobController::AdoptJob(kube::Shared<TrainingJob> job) {
     state = std::make_unique<JobState>(std::move(job), executor_);
     state->queued_since = clock_.SteadyNow();
   } else {
+    StatusWriter& writer = state->writer;
+    const auto order =
+        kube::CompareResourceVersions(job->meta.resource_version, writer.resource_version);
+    if (!writer.in_flight && order && *order > 0) {
+      writer.resource_version = job->meta.resource_version;
+      if (!SameStory(job->status, writer.acknowledged)) {
+        AdoptStatus(*state, std::move(job));
+        return;
+      }
+    }
     state->object = std::move(job);
   }
 }

@@ -123,6 +123,8 @@ class JobController {
 
   void WriteStatus(JobState& state);
   void OnStatusWritten(const std::string& uid, const absl::StatusOr<kube::Reply>& reply);
+  void ReadBack(JobState& state);
+  void AdoptStatus(JobState& state, kube::Shared<TrainingJob> job);
 
   base::Clock& clock_;
   base::Executor& executor_;

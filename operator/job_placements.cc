@@ -65,12 +65,10 @@ void JobController::RequestPass() {
 void JobController::RunPass() {
   metrics_.queue_jobs.With({}).Set(static_cast<double>(dispatcher_.size()));
   if (dispatcher_.size() == 0) {
-    feed_.Publish();
     return;
   }
   feed_.Refresh();
   dispatcher_.Pass([this](const DispatchResult& result) { OnDispatched(result); });
-  feed_.Publish();
 }
 
 void JobController::OnDispatched(const DispatchResult& result) {

@@ -24,8 +24,10 @@
 
 namespace asterism::operators {
 
-// One write of the status at a time; a newer one waits for the answer.
+// One write of the status at a time; a newer one waits for the answer. Each write names the version
+// that it changes, so that a write of an earlier reign that arrives late cannot undo it.
 struct StatusWriter {
+  std::string resource_version;
   TrainingJobStatus acknowledged;  // what the API server has
   std::optional<TrainingJobStatus> in_flight;
   base::SteadyTime last_write;
@@ -38,6 +40,7 @@ struct JobState {
   JobState(kube::Shared<TrainingJob> job, base::Executor& executor)
       : object(std::move(job)), status(object->status), timer(executor) {
     writer.acknowledged = object->status;
+    writer.resource_version = object->meta.resource_version;
   }
 
   const kube::ObjectMeta& meta() const { return object->meta; }
@@ -73,5 +76,8 @@ struct JobState {
 
 // Whether two statuses differ in anything that others act on; counters alone may wait a little.
 bool SameButCounters(const TrainingJobStatus& left, const TrainingJobStatus& right);
+
+// Whether two statuses tell the same homes and the same end: what two writers must not disagree on.
+bool SameStory(const TrainingJobStatus& left, const TrainingJobStatus& right);
 
 }  // namespace asterism::operators

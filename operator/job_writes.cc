@@ -244,7 +244,7 @@ void JobController::WriteStatus(JobState& state) {
   writer.in_flight = state.status;
   writer.last_write = now;
   client_.Patch(kTrainingJobs, {state.meta().namespace_name, state.meta().name},
-                StatusApplyBody(state.meta(), state.status),
+                StatusApplyBody(state.meta(), state.status, writer.resource_version),
                 {.type = kube::PatchType::kApply,
                  .subresource = "status",
                  .field_manager = options_.field_manager},
@@ -265,7 +265,18 @@ void JobController::OnStatusWritten(const std::string& uid,
   if (reply.ok()) {
     writer.acknowledged = *std::exchange(writer.in_flight, std::nullopt);
     writer.failures = 0;
+    const absl::StatusOr<kube::RawObject> object = kube::ObjectOf(*reply);
+    const absl::StatusOr<kube::ObjectMeta> meta =
+        object.ok() ? kube::DecodeMeta(*object) : object.status();
+    if (meta.ok()) {
+      writer.resource_version = meta->resource_version;
+    }
     MarkDirty(uid);
+    return;
+  }
+  if (absl::IsAborted(reply.status()) || absl::IsDeadlineExceeded(reply.status()) ||
+      absl::IsUnavailable(reply.status())) {
+    ReadBack(state);  // somebody else wrote, or we do not know whether we did
     return;
   }
   writer.in_flight.reset();
@@ -275,6 +286,57 @@ void JobController::OnStatusWritten(const std::string& uid,
   base::LogWarning("status_write_failed",
                    {{"job", state.meta().Key()}, {"error", std::string(reply.status().message())}});
   Remind(state, RetryDelay(writer.failures++));
+}
+
+// The write stays in flight until it is known what the API server has.
+void JobController::ReadBack(JobState& state) {
+  client_.Get(kTrainingJobs, {state.meta().namespace_name, state.meta().name}, kube::Lane::kWrite,
+              alive_.Wrap([this, uid = state.meta().uid](absl::StatusOr<kube::Reply> reply) {
+                const auto found = jobs_.find(uid);
+                if (found == jobs_.end()) {
+                  return;
+                }
+                JobState& job = *found->second;
+                StatusWriter& writer = job.writer;
+                const TrainingJobStatus sent = *std::exchange(writer.in_flight, std::nullopt);
+                absl::StatusOr<TrainingJob> now = reply.ok()
+                                                      ? ParseTrainingJob(reply->body)
+                                                      : absl::StatusOr<TrainingJob>(reply.status());
+                if (!now.ok() || now->meta.uid != uid) {
+                  if (!absl::IsNotFound(reply.status())) {
+                    Remind(job, RetryDelay(writer.failures++));
+                  }
+                  return;
+                }
+                writer.resource_version = now->meta.resource_version;
+                if (SameStory(now->status, writer.acknowledged)) {
+                  MarkDirty(uid);  // writes again, should ours be missing
+                  return;
+                }
+                if (SameStory(now->status, sent)) {
+                  writer.acknowledged = sent;
+                  MarkDirty(uid);
+                  return;
+                }
+                AdoptStatus(job, std::make_shared<const TrainingJob>(*std::move(now)));
+              }));
+}
+
+// The API server has a status that is not ours: of a leader before us whose write came late, or of
+// a person. It rules; this job is rebuilt from it.
+void JobController::AdoptStatus(JobState& state, kube::Shared<TrainingJob> job) {
+  base::LogWarning("status_adopted", {{"job", job->Key()},
+                                      {"epoch", job->status.placement.epoch},
+                                      {"ours", state.status.placement.epoch}});
+  Release(state);
+  dispatcher_.Remove(state.meta().uid);
+  state.object = std::move(job);
+  state.status = state.object->status;
+  state.writer.acknowledged = state.status;
+  state.admission_generation = -1;
+  RestorePlacement(state);
+  feed_.Publish();
+  MarkDirty(state.meta().uid);
 }
 
 }  // namespace asterism::operators

@@ -218,6 +218,8 @@ absl::StatusOr<TrainingJob> ParseTrainingJob(std::string_view json);
 // The body of a server-side apply on /status: apiVersion, kind, metadata.name and the whole status.
 // Empty parts are left out; texts are cut to what the schema allows. Times are RFC 3339 with
 // seconds (conditions) as metav1.Time wants, the time of a first cause with microseconds.
-std::string StatusApplyBody(const kube::ObjectMeta& meta, const TrainingJobStatus& status);
+// A resource_version makes the write conditional: kAborted when the object has changed since.
+std::string StatusApplyBody(const kube::ObjectMeta& meta, const TrainingJobStatus& status,
+                            std::string_view resource_version = {});
 
 }  // namespace asterism::operators

@@ -251,8 +251,12 @@ TrainingJobStatus ParseStatus(const JsonFields& fields) {
   return status;
 }
 
-std::string StatusApplyBody(const kube::ObjectMeta& meta, const TrainingJobStatus& status) {
+std::string StatusApplyBody(const kube::ObjectMeta& meta, const TrainingJobStatus& status,
+                            std::string_view resource_version) {
   json body = ApplyHead(kTrainingJobs.kind, meta);
+  if (!resource_version.empty()) {
+    body["metadata"]["resourceVersion"] = resource_version;
+  }
   json& out = body["status"];
   out = json::object();
   Put(out, "observedGeneration", status.observed_generation);

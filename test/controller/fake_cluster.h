@@ -11,7 +11,7 @@
 //   EXPECT_TRUE(cluster.RunUntil([&] { return cluster.StateOf("llama") == "Running"; }));
 //   EXPECT_EQ(cluster.Violations(), "");
 //
-// Thread-safety: none. Cost: O(pods) each 20 ms of simulated time.
+// Thread-safety: none. Cost: O(pods) each 50 ms of simulated time.
 #pragma once
 
 #include <functional>
@@ -25,6 +25,7 @@
 #include "base/rng.h"
 #include "controller/configuration.h"
 #include "controller/control_plane.h"
+#include "kube/pod.h"
 #include "kube/testing/fake_api_server.h"
 #include "nlohmann/json.hpp"
 
@@ -86,6 +87,7 @@ class FakeCluster {
   std::map<std::string, std::unique_ptr<Controller>> controllers_;
   std::map<std::string, std::string> refusing_;
   bool bind_pods_ = true;
+  std::map<std::string, kube::Pod> decoded_;  // by uid
 };
 
 }  // namespace asterism::controller
