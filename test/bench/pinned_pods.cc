@@ -65,9 +65,9 @@ absl::StatusOr<std::vector<std::string>> MakeBodies(const operators::TrainingJob
   ASSIGN_OR_RETURN(const operators::GangShape shape,
                    operators::ShapeOf(job.spec, job.spec.gpus / static_cast<int64_t>(nodes.size()),
                                       operators::JobClass::kFinetuning));
-  ASSIGN_OR_RETURN(const operators::PodBuilder builder,
-                   operators::PodBuilder::Make(
-                       job, shape, {.scheduler_name = absl::GetFlag(FLAGS_scheduler)}));
+  ASSIGN_OR_RETURN(
+      const operators::PodBuilder builder,
+      operators::PodBuilder::Make(job, shape, {.scheduler_name = absl::GetFlag(FLAGS_scheduler)}));
   std::vector<std::string> bodies;
   for (size_t i = 0; i < nodes.size(); ++i) {
     bodies.push_back(
@@ -104,8 +104,8 @@ absl::Status Run() {
 
   kube::CurlHttpClient http(kube::CurlOptions::From(api));
   base::ThreadExecutor executor("writer");
-  auto client = std::make_unique<kube::HttpApiClient>(
-      executor, base::Rng(1), http, api, kube::HttpApiClientOptions{});
+  auto client = std::make_unique<kube::HttpApiClient>(executor, base::Rng(1), http, api,
+                                                      kube::HttpApiClientOptions{});
   absl::BlockingCounter answers(static_cast<int>(count));
   absl::Status failure;  // of the executor until all answers are there
   const double cpu_before = CpuSeconds();

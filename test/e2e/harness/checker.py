@@ -93,7 +93,7 @@ def at_rest(api, read_ledger=None, timeout_s=_REST_TIMEOUT_S):
 
 def problems_of(api, read_ledger=None):
     pods, nodes, jobs = api.list("Pod"), api.list("Node"), api.list("TrainingJob")
-    problems = _overbooked(pods, nodes) + _half_gangs(pods, jobs)
+    problems = _overbooked(pods, nodes) + _promised_twice(pods, nodes, jobs) + _half_gangs(pods, jobs)
     if read_ledger:
         problems += _ledger_differs(read_ledger(), pods, jobs)
     return problems
@@ -102,6 +102,22 @@ def problems_of(api, read_ledger=None):
 def _overbooked(pods, nodes):
     allocatable = {node["metadata"]["name"]: int(node["status"]["allocatable"].get(pod_facts.GPU, 0)) for node in nodes}
     return [f"{node} holds {gpus} GPUs and has {allocatable[node]}" for node, gpus in pod_facts.held(pods).items()
+            if node in allocatable and gpus > allocatable[node]]
+
+
+def _promised_twice(pods, nodes, jobs):
+    """Counts what placed jobs were promised, with or without pods, and the pods of other people."""
+    allocatable = {node["metadata"]["name"]: int(node["status"]["allocatable"].get(pod_facts.GPU, 0)) for node in nodes}
+    promised = pod_facts.held([pod for pod in pods if not pod_facts.job_uid(pod)])
+    holders = {}
+    for job in jobs:
+        status = job.get("status", {})
+        if status.get("state") in ("Succeeded", "Failed"):
+            continue
+        for _, node, _ in placement.blocks(status):
+            promised[node] = promised.get(node, 0) + status["effective"]["gpusPerPod"]
+            holders.setdefault(node, []).append(job["metadata"]["name"])
+    return [f"{node} has {allocatable[node]} GPUs and {gpus} are promised, to {', '.join(holders.get(node, []))}" for node, gpus in promised.items()
             if node in allocatable and gpus > allocatable[node]]
 
 

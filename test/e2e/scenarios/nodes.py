@@ -167,3 +167,16 @@ def a_node_that_joins_takes_a_waiting_gang(cluster):
     job = cluster.submit_job("all", 512).wait_waiting("NeverFits")
     cluster.restore_deleted_nodes()
     job.wait_state("Running").require_whole(64)
+
+
+@scenario()
+def pods_that_nobody_binds_in_time_leave_no_half_gang(cluster):
+    # Also shows that the deadline is taken from a changed file while the controller runs; it looks every 10 s.
+    log = cluster.controller.log_size()
+    cluster.controller.rewrite_config(r"bindDeadlineSeconds: \d+", "bindDeadlineSeconds: 2")
+    cluster.defer(lambda: cluster.controller.rewrite_config(r"bindDeadlineSeconds: \d+", "bindDeadlineSeconds: 30"))
+    cluster.wait_for(lambda: "bindDeadlineSeconds" in cluster.controller.log_text(log), "the configuration is read again", 20)
+    with scheduler_paused(cluster):
+        job = cluster.submit_job("gang", 256)
+        job.wait(lambda: job.waiting.get("reason") == "BindFailed" and not job.pods(), "BindFailed, without pods")
+    job.wait_state("Running", timeout_s=90).require_whole(32)
