@@ -150,8 +150,8 @@ class Ledger {
   const NodeState& node_state(NodeId node) const;
   const ResourceVector& used(NodeId node) const;
   ResourceVector Free(NodeId node) const;
-  // What the gang itself holds on the node, for planning a move as if it had let go: its blocks, and
-  // its own pods that are on their way out.
+  // What the gang itself holds on the node, for planning a move as if it had let go: its blocks,
+  // and its own pods that are on their way out.
   ResourceVector HeldBy(std::string_view gang_uid, NodeId node) const;
   // The same for all nodes of the model: once a block, in rank order, then once a leaving pod.
   void ForEachHeld(std::string_view gang_uid,

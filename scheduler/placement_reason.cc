@@ -41,6 +41,11 @@ class ReasonWriter {
   std::string NodesWithGpus(int64_t count) const;
   std::string ProductSuffix(const Offer& offer) const;
 
+  std::string LevelName(size_t level) const {
+    const topology::Cluster& cluster = ledger_.cluster();
+    return level < cluster.level_count() ? cluster.level_name(level) : "cluster";
+  }
+
   Offer OfferOf(uint32_t product);
   std::optional<Offer> BestOffer();
   std::string NoProduct() const;
@@ -168,8 +173,8 @@ std::string ReasonWriter::OtherResource(const Offer& offer) {
   const int64_t asked = request_.request[slot];
   const std::string amount =
       slot == kCpuSlot && asked % 1000 == 0 ? Thousands(asked / 1000) : Thousands(asked);
-  return fmt::format("{} with {} for a pod {} too little {} ({}{} asked)", Counted(*most, "node"),
-                     gpus_ > 0 ? "the GPUs" : "room", *most == 1 ? "has" : "have",
+  return fmt::format("{}{} {} too little {} ({}{} asked)", Counted(*most, "node"),
+                     gpus_ > 0 ? " with the GPUs for a pod" : "", *most == 1 ? "has" : "have",
                      ledger_.resource_name(slot), amount,
                      slot == kCpuSlot && asked % 1000 != 0 ? " thousandths" : "");
 }
@@ -211,9 +216,9 @@ std::string ReasonWriter::TooScattered(const Offer& offer) {
     text = fmt::format("needs {}, {} {}", NodesWithGpus(pods()), Thousands(offer.slots),
                        offer.slots == 1 ? "has them" : "have them");
   } else {
-    text =
-        fmt::format("needs room for {} of {}, {} {}", Counted(pods(), "pod"), Counted(gpus_, "GPU"),
-                    Thousands(offer.slots), offer.slots == 1 ? "fits" : "fit");
+    text = fmt::format("needs room for {}{}, {} {}", Counted(pods(), "pod"),
+                       gpus_ > 0 ? " of " + Counted(gpus_, "GPU") : "", Thousands(offer.slots),
+                       offer.slots == 1 ? "fits" : "fit");
   }
   if (gpus_ == 0 || offer.slots_by_gpu >= pods()) {
     const std::string other = OtherResource(offer);
@@ -223,9 +228,7 @@ std::string ReasonWriter::TooScattered(const Offer& offer) {
 }
 
 std::string ReasonWriter::RuleText(const LevelRule& rule, const Offer& offer) {
-  const topology::Cluster& cluster = ledger_.cluster();
-  const std::string level =
-      rule.level < cluster.level_count() ? cluster.level_name(rule.level) : "cluster";
+  const std::string level = LevelName(rule.level);
   const int64_t whole = request_.pods;
   engine_.Fits(offer.product, whole, {&rule, 1});
   if (rule.block_pods >= whole) {
@@ -263,6 +266,10 @@ std::string ReasonWriter::BrokenRule(const Offer& offer) {
   for (size_t count = 1; count <= rules.size(); ++count) {
     if (!engine_.Fits(offer.product, request_.pods, {rules.data(), count})) {
       const LevelRule& rule = rules[count - 1];
+      if (pods() < request_.pods) {
+        return fmt::format("needs {} beside the pods that stay, in the same {}, which has no room",
+                           Amount(pods()), LevelName(rule.level));
+      }
       const bool alone = !engine_.Fits(offer.product, request_.pods, {&rule, 1});
       std::string text = RuleText(rule, offer);
       if (!alone) {

@@ -132,7 +132,8 @@ void UnitCapacity::CountLevel(size_t level) {
     for (; child < end; ++child) {
       sum += inner[child];
     }
-    // What hosting the inner tail adds to the sum: 0, -1, or -2 where no child can.
+    // What hosting the inner tail adds to the sum: 0, -1, or -2 where no child can. Then the sum is
+    // 0, because a child with room for a whole block has room for the tail: what follows is < 0.
     int64_t change = inner_tail ? -2 : 0;
     for (child = begin; inner_tail && child < end; ++child) {
       if (tail_[level - 1][child] >= 0) {
@@ -142,7 +143,7 @@ void UnitCapacity::CountLevel(size_t level) {
     child = end;
     sum -= demand(level, domain);
     if (demands_tail(level, domain)) {
-      sum = change == -2 ? -1 : sum + change;
+      sum += change;
     }
     if (sum < 0) {
       feasible_ = false;
@@ -150,8 +151,7 @@ void UnitCapacity::CountLevel(size_t level) {
     }
     full_[level][domain] = ratio > 1 ? sum / ratio : sum * ratio;
     int64_t beside_tail = -1;
-    if (const int64_t rest = sum - tail_blocks + change;
-        shape_->has_tail(level) && change > -2 && rest >= 0) {
+    if (const int64_t rest = sum - tail_blocks + change; shape_->has_tail(level) && rest >= 0) {
       beside_tail = ratio > 1 ? rest / ratio : rest * ratio;
     }
     tail_[level][domain] = beside_tail;

@@ -67,9 +67,7 @@ class Cluster {
   std::span<const uint32_t> Parents(size_t level) const { return levels_[level].parent; }
   // By domain of `level` >= 1, and one past the last: its first child, a domain of the level below.
   // Children of a domain are consecutive.
-  std::span<const uint32_t> FirstChildren(size_t level) const {
-    return levels_[level].first_child;
-  }
+  std::span<const uint32_t> FirstChildren(size_t level) const { return levels_[level].first_child; }
   bool named(size_t level, DomainId domain) const;
   // Unique within its level: the source's value, with the parent's name before it where two parents
   // use the same value. "unnamed-<node>" for a domain without a value.

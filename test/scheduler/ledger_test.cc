@@ -8,6 +8,7 @@
 #include "cluster_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "scheduler/ledger_rows.h"
 
 namespace asterism::scheduler {
 namespace {
@@ -127,6 +128,17 @@ TEST_F(LedgerTest, PodsOfOlderEpochsAndTerminatingOnesHoldBesideTheBlock) {
   ledger().RemovePod("new");
   EXPECT_EQ(Used("n1"), 4);
   ExpectSound();
+}
+
+TEST_F(LedgerTest, WhatTheGangHoldsIncludesItsPodsThatLeave) {
+  ledger().PutGang(MakeGang("g", {"n1"}, 2));
+  ledger().PutPod(GangPod("old", 0, "n1", "n1", 1));
+  ledger().PutPod(GangPod("elsewhere", 4, "n2", "n2", 1));
+  cluster_.Occupy("n1", 1);
+  EXPECT_EQ(ledger().HeldBy("g", Node("n1"))[cluster_.gpu_slot()], 8);
+  EXPECT_EQ(ledger().HeldBy("g", Node("n2"))[cluster_.gpu_slot()], 4);
+  EXPECT_EQ(ledger().HeldBy("g", Node("n3")), ResourceVector());
+  EXPECT_EQ(ledger().HeldBy("other", Node("n1")), ResourceVector());
 }
 
 TEST_F(LedgerTest, OfTwoCandidatesTheLowerUidIsPresentAndTheOtherIsForeign) {
@@ -315,6 +327,26 @@ TEST(Ledger, IsUsableBeforeAnyClusterIsKnown) {
   pod.requests[kPodsSlot] = 1;
   ledger.PutPod(pod);
   EXPECT_TRUE(ledger.Verify().ok());
+}
+
+TEST(LedgerRows, ForgetsPlacesThatNobodyRefersTo) {
+  LedgerRows rows;
+  const PlaceId first = rows.Acquire("n1");
+  EXPECT_EQ(rows.Acquire("n1"), first);
+  rows.Release(first);
+  EXPECT_EQ(rows.SortedRows().size(), 1U);
+  rows.Release(first);
+  EXPECT_TRUE(rows.SortedRows().empty());
+  NodeState state;
+  state.name = "n2";
+  rows.SetState(state);
+  rows.Release(rows.Acquire("n2"));
+  EXPECT_EQ(rows.SortedRows().size(), 1U);
+  rows.ClearState("n2");
+  rows.ClearState("n2");
+  EXPECT_TRUE(rows.SortedRows().empty());
+  EXPECT_EQ(rows.Acquire("n3"), rows.Acquire("n3"));
+  EXPECT_EQ(rows.SortedRows().front()->state.name, "n3");
 }
 
 // Names get their slots in the order in which they are first seen; the digest must not care.

@@ -225,6 +225,8 @@ TEST(Placement, KeptPodsStayAndTheOthersComeNear) {
   request.rules = {{1, 2, true}};
   const NotNow waits = NotNowOf(Place(request, cluster.ledger()));
   EXPECT_EQ(waits.reason, WaitReason::kLevelUnavailable);
+  EXPECT_EQ(waits.message,
+            "needs 1 node beside the pods that stay, in the same leaf, which has no room");
   request.rules.clear();
   request.kept[0] = "gone";
   EXPECT_EQ(Describe(Place(request, cluster.ledger())),
@@ -260,6 +262,31 @@ TEST(Placement, LooksAtEveryResourceOfTheRequest) {
   EXPECT_THAT(NeverText(Place(request, cluster.ledger())),
               HasSubstr("no node has room for a pod: 2 nodes with the GPUs for a pod have too "
                         "little memory (5,000 asked)"));
+}
+
+TEST(Placement, GangsWithoutGpusArePlacedByWhatTheyAskFor) {
+  TestCluster cluster = LeafCluster({2, 2});
+  for (NodeState& state : cluster.states()) {
+    state.allocatable[kCpuSlot] = 64'000;
+    cluster.ledger().SetNode(state);
+  }
+  PlacementRequest request = cluster.Request(6, 0);
+  request.request[kCpuSlot] = 32'000;
+  EXPECT_EQ(PlacedOf(Place(request, cluster.ledger())).levels[0].domains, 3);
+  PlacementRequest other = request;
+  other.gang_uid = "other";
+  other.pods = 4;
+  cluster.Book("other", other, PlacedOf(Place(other, cluster.ledger())));
+  const NotNow waits = NotNowOf(Place(request, cluster.ledger()));
+  EXPECT_EQ(waits.reason, WaitReason::kNoCapacity);
+  EXPECT_EQ(waits.message, "needs room for 6 pods, 4 fit: 2 nodes have too little cpu (32 asked)");
+  EXPECT_EQ(waits.nearest_change, "a gang of 4 pods would start now");
+  request.rules = {{1, 6, true}};
+  EXPECT_EQ(NeverText(Place(request, cluster.ledger())),
+            "needs 6 pods in one leaf, the largest has 4");
+  request.request[kCpuSlot] = 64'500;
+  EXPECT_EQ(NeverText(Place(request, cluster.ledger())),
+            "no node has room for a pod: 4 nodes have too little cpu (64,500 thousandths asked)");
 }
 
 TEST(Placement, RefusesRequestsThatMakeNoSense) {

@@ -225,6 +225,14 @@ TEST(Cluster, RefusesWhatItCannotModelAndSaysWhatToDo) {
               HasSubstr("node \"n1\": its value for level \"leaf\" has 254 characters"));
 }
 
+TEST(Cluster, TakesNamesOfTheLengthThatKubernetesAllows) {
+  const std::string longest(253, 'x');
+  EXPECT_EQ(ErrorOf({"node", "leaf", "cluster"}, {{longest, {longest}}}), "");
+  EXPECT_THAT(ErrorOf({"node"}, {{longest + "x", {}}}),
+              HasSubstr("a node name has 1 to 253 characters"));
+  EXPECT_EQ(ErrorOf({std::string(32, 'a')}, {}), "");
+}
+
 std::string Dump(const Cluster& cluster) {
   std::string text;
   for (size_t level = 0; level < cluster.level_count(); ++level) {
