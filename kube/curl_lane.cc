@@ -97,7 +97,9 @@ long Milliseconds(absl::Duration duration) {
   return static_cast<long>(absl::ToInt64Milliseconds(duration));
 }
 
-// Codes at which no byte of the request has left us.
+// Codes at which the server has not taken the request. CURLE_HTTP2 (not CURLE_HTTP2_STREAM): a
+// GOAWAY has arrived before our stream was opened, and the session has nothing left to do
+// (should_close_session in curl's http2.c).
 bool NeverSent(CURLcode code) {
   switch (code) {
     case CURLE_COULDNT_CONNECT:
@@ -107,6 +109,7 @@ bool NeverSent(CURLcode code) {
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_URL_MALFORMAT:
+    case CURLE_HTTP2:
       return true;
     default:
       return false;
@@ -342,7 +345,7 @@ void CurlLane::Finish(CurlTransfer& transfer, CURLcode code) {
   HttpResult& result = transfer.result;
   if (code != CURLE_OK) {
     result.error = TransferError(transfer, code);
-    result.maybe_sent = !NeverSent(code) && request_bytes > 0;
+    result.maybe_sent = result.code != 0 || (!NeverSent(code) && request_bytes > 0);
   } else if (result.code == 0) {
     result.error = absl::UnavailableError("the server answered without a status");
   }

@@ -463,7 +463,10 @@ TEST_F(RigTest, FairnessMayThrottleButLosesNothing) {
   constexpr int kCreates = 600;
   for (int i = 0; i < kCreates; ++i) {
     client->Create(kConfigMaps, namespace_, ConfigMap(fmt::format("m{}", i), "x"), {}, Lane::kWrite,
-                   [&](const absl::StatusOr<Reply>& reply) { ++(reply.ok() ? good : bad); });
+                   [&](const absl::StatusOr<Reply>& reply) {
+                     EXPECT_TRUE(reply.ok()) << reply.status();
+                     ++(reply.ok() ? good : bad);
+                   });
   }
   EXPECT_TRUE(Eventually([&] { return good + bad == kCreates; }, absl::Minutes(2)));
   EXPECT_EQ(good, kCreates);
@@ -488,6 +491,7 @@ TEST_F(RigTest, CreatesPodsFasterThanTheServerTakesThem) {
   for (int i = 0; i < kCreates; ++i) {
     client_->Create(kPods, namespace_, SmallPod(fmt::format("p{}", i)), {}, Lane::kWrite,
                     [&](const absl::StatusOr<Reply>& reply) {
+                      EXPECT_TRUE(reply.ok()) << reply.status();
                       good += reply.ok() ? 1 : 0;
                       ++ended;
                     });
