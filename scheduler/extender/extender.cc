@@ -168,13 +168,13 @@ class Extender::Impl::Call {
 
   // The HTTP code to refuse with, or 0 with view() and scratch() ready for use.
   int Begin() {
-    const ExtenderReadiness readiness = impl_.readiness();
-    if (readiness == ExtenderReadiness::kReady) {
+    const ExtenderReadiness state = impl_.readiness();
+    if (state == ExtenderReadiness::kReady) {
       view_ = impl_.ledger.Load();
     }
     if (view_ == nullptr) {
       result_ = kUnready;
-      return readiness == ExtenderReadiness::kStandby ? 503 : 200;
+      return state == ExtenderReadiness::kStandby ? 503 : 200;
     }
     scratch_ = impl_.TakeScratch();
     scratch_->reader.Use(impl_.TableOf(*view_));
