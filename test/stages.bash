@@ -53,7 +53,7 @@ stage_await() {
     if ((SECONDS - last_beat >= STAGE_HEARTBEAT)); then
       last_beat=$SECONDS
       printf '   %s: %d s so far: %s\n' "$name" $((SECONDS - STAGE_BEGAN[$name])) \
-        "$(tail -n 1 "$STAGE_LOGS/$name.log" | tr -d '\r' | cut -c 1-100)"
+        "$(tail -n 20 "$STAGE_LOGS/$name.log" | tr -d '\r' | grep '[^ ]' | tail -n 1 | cut -c 1-100)"
     fi
   done
   wait "$pid" || code=$?
