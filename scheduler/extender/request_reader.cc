@@ -118,6 +118,10 @@ absl::Status RequestReader::AddName(ondemand::value& value, OrderHints& hints, u
                                     NodeList& nodes) {
   const uint32_t expected = hints.After(previous);
   if (expected != kNoNode && table_->TokenIs(expected, value.raw_json_token())) {
+    // Consumed as a string, not skipped: skipping is more lenient about what follows.
+    if (const simdjson::error_code error = value.get_raw_json_string().error()) {
+      return BadJson("NodeNames", error);
+    }
     nodes.ids.push_back(expected);
     previous = expected;
     return absl::OkStatus();

@@ -182,6 +182,16 @@ TEST_F(WireFormatTest, AFlippedByteNeverPassesANodeThatWasNotNamed) {
   }
 }
 
+TEST_F(WireFormatTest, ABrokenListIsAnErrorWhateverWasAskedBefore) {
+  const std::string broken =
+      fmt::format(R"({{"nodenames":["gpu-1-3","gpu-0-0":[1],"gpu-0-1"],"Pod":{}}})", pod_);
+  const std::string before = Error(broken);
+  EXPECT_NE(before, "");
+  // Now gpu-0-0 is expected behind gpu-1-3, and its text is compared without being parsed.
+  Filter(ArgsJson({.gpus = 1}, {"gpu-1-3", "gpu-0-0", "gpu-0-1"}));
+  EXPECT_EQ(Error(broken), before);
+}
+
 TEST_F(WireFormatTest, DeepNestingIsSkippedOrRefused) {
   const std::string open(200'000, '[');
   const std::string close(200'000, ']');
