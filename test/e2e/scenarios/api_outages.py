@@ -46,7 +46,8 @@ def ten_seconds_without_api_server_harm_no_running_job_and_delay_a_new_one(clust
     time.sleep(10)
     cluster.rig.component("kube-apiserver", "start")
     recover(cluster)
-    late = cluster.run_job("late", 128)
+    # kube-scheduler itself reconnects only after up to 30 s.
+    late = cluster.run_job("late", 128, timeout_s=150)
     late.require_whole(16)
     require({pod["metadata"]["uid"] for pod in running.live_pods()} == pods, "pods of the running job were replaced")
     require(running.restarts["count"] == 0, f"it restarted: {running.describe()}")
