@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
 constexpr absl::Duration kShortWatch = absl::Seconds(1);
+// A watch that has lived so long and brought something works.
+constexpr absl::Duration kProvenWatch = absl::Seconds(5);
 
 std::string Text(const absl::Status& status) {
   return std::string(status.message());
@@ -255,6 +257,7 @@ void Watcher::FinishInit(std::string resource_version) {
   watch_list_failures_ = 0;
   initial_phase_ = false;
   synced_ = true;
+  proven_ = true;
   sink_.InitDone();
 }
 
@@ -341,6 +344,7 @@ void Watcher::OnEvent(Event& event) {
 void Watcher::OnStreamEnd(absl::Status status) {
   const bool short_watch =
       status.ok() && stream_events_ == 0 && clock_.SteadyNow() - stream_opened_ < kShortWatch;
+  proven_ |= stream_events_ > 0 && clock_.SteadyNow() - stream_opened_ > kProvenWatch;
   if (short_watch) {
     status = absl::UnavailableError("very short watch: closed within a second without an event");
   }
@@ -423,16 +427,21 @@ void Watcher::BackOff(const absl::Status& status) {
   EndStream();
   ++stats_.errors;
   const base::SteadyTime now = clock_.SteadyNow();
-  if (now - last_backoff_ > tuning_.backoff_reset || backoff_ == absl::ZeroDuration()) {
+  const ErrorDetails details = GetErrorDetails(status);
+  if (proven_ || now - last_backoff_ > tuning_.backoff_reset || backoff_ == absl::ZeroDuration()) {
     backoff_ = tuning_.backoff_first;
-  } else {
-    backoff_ = std::min(backoff_ * 2, tuning_.backoff_max);
+  } else if (!details.retry_after) {
+    // A server that answers with errors is spared; one that is away is asked often, for its return
+    // must not find us blind.
+    const bool away = details.http_code == 0;
+    backoff_ = std::min(backoff_ * 2, away ? tuning_.backoff_away_max : tuning_.backoff_max);
   }
+  proven_ = false;
   last_backoff_ = now;
-  absl::Duration delay = backoff_ * (1 + rng_.Uniform());
-  if (const ErrorDetails details = GetErrorDetails(status); details.retry_after.has_value()) {
-    delay = std::max(delay, *details.retry_after);
-  }
+  // A server that says when wants nothing else; the jitter keeps its clients apart.
+  const absl::Duration delay = details.retry_after
+                                   ? *details.retry_after + tuning_.backoff_first * rng_.Uniform()
+                                   : backoff_ * (1 + rng_.Uniform());
   base::LogWarning("watch_retry", {{"resource", type_.plural},
                                    {"in_ms", absl::ToInt64Milliseconds(delay)},
                                    {"error", Text(status)}});

@@ -9,8 +9,9 @@
 //
 // Rules (client-go tools/cache/reflector.go, kube-rs watcher.rs): WatchList where the server has
 // it, else pages of 500; a watch that ends is opened again at the last resourceVersion; 410 lists
-// again from there, and from the newest state when that is too old or too new; 429, 5xx and lost
-// connections back off from 800 ms to 30 s; a watch that is silent for too long is given up.
+// again from there, and from the newest state when that is too old or too new; errors back off from
+// 800 ms to 30 s (4 s while nothing answers), anew after what has worked; a watch that is silent
+// for too long is given up.
 //
 // Thread-safety: lives on one executor; objects are decoded on the source's thread, and delivered
 // in order. Cost: one post for each batch that the network brings.
@@ -70,7 +71,8 @@ struct WatcherTuning {
   absl::Duration timeout_max = absl::Minutes(10);
   absl::Duration backoff_first = absl::Milliseconds(800);
   absl::Duration backoff_max = absl::Seconds(30);
-  absl::Duration backoff_reset = absl::Minutes(2);  // of quiet
+  absl::Duration backoff_away_max = absl::Seconds(4);  // no answer at all
+  absl::Duration backoff_reset = absl::Minutes(2);     // of quiet
   // Bookmarks come about once a minute.
   absl::Duration silence_max = absl::Seconds(150);
   // Errors 500 of a watch for so long: list again.
@@ -173,6 +175,7 @@ class Watcher {
   base::SteadyTime internal_errors_since_;
   absl::Duration backoff_ = absl::ZeroDuration();
   base::SteadyTime last_backoff_;
+  bool proven_ = false;  // a list or a watch has worked since the last back-off
   std::optional<base::SteadyTime> last_expired_;
   WatcherStats stats_;
   base::OwnedTimer retry_timer_;

@@ -242,13 +242,40 @@ TEST(Informer, BacksOffAndHonoursRetryAfter) {
 
 TEST(Informer, DoublesTheBackOffUpToItsCap) {
   World world({}, {}, {}, 1);
-  world.server_.SetDown(true);
+  world.server_.InjectFault({.verb = "watch", .count = 1000, .http_code = 503});
+  world.server_.InjectFault({.verb = "list", .count = 1000, .http_code = 503});
   world.informer_.Start();
   world.executor_.RunFor(absl::Minutes(10));
   // 0.8 + 1.6 + 3.2 + 6.4 + 12.8 + 25.6, then 30 s, each times 1 to 2.
   const uint64_t errors = world.informer_.stats().errors;
   EXPECT_GE(errors, 12u);
   EXPECT_LE(errors, 26u);
+}
+
+TEST(Informer, AsksAServerThatIsAwayEveryFewSeconds) {
+  World world({}, {}, {}, 1);
+  world.server_.SetDown(true);
+  world.informer_.Start();
+  world.executor_.RunFor(absl::Minutes(10));
+  const uint64_t errors = world.informer_.stats().errors;  // 4 to 8 s apart
+  EXPECT_GE(errors, 75u);
+  EXPECT_LE(errors, 160u);
+}
+
+// Several restarts of the server in a short time must not add up to a long blindness.
+TEST(Informer, WhatHasWorkedStartsTheBackOffAnew) {
+  World world({}, {}, {}, 1);
+  world.informer_.Start();
+  world.executor_.RunFor(absl::Seconds(10));
+  for (int restart = 0; restart < 8; ++restart) {
+    world.server_.SetDown(true);
+    world.executor_.RunFor(absl::Seconds(3));
+    world.server_.SetDown(false);
+    const std::string name = "after-" + std::to_string(restart);
+    world.server_.Put(kPods, PodJson(name, 1));
+    world.executor_.RunFor(absl::Seconds(7));
+    EXPECT_NE(world.informer_.Find("default/" + name), nullptr) << "restart " << restart;
+  }
 }
 
 TEST(Informer, AnUnreadableObjectKeepsItsOldCopy) {
