@@ -36,6 +36,10 @@ if(ASTERISM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC takes a .cc that another file includes for a header, and warns of its anonymous namespaces.
   list(APPEND ASTERISM_WARNINGS -Wno-subobject-linkage)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # At -O3 GCC 12 warns of overlapping copies in std::string that cannot be (GCC bug 105651).
+  list(APPEND ASTERISM_WARNINGS $<$<CONFIG:Release>:-Wno-restrict>)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   list(APPEND ASTERISM_WARNINGS -Wthread-safety)
 endif()

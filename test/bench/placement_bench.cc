@@ -221,6 +221,27 @@ void RunCase(BenchCluster& cluster, const Case& item) {
   Report(name + "_rate", "gangs/s", 1e6 / p50, 0);
 }
 
+// A pod is bound and a new view is made for the extender: what each watch event costs at most.
+void RunView(BenchCluster& cluster, size_t nodes) {
+  PodState pod;
+  pod.uid = "bench";
+  pod.requests[kPodsSlot] = 1;
+  std::vector<double> times_us;
+  for (int run = -20; run < 200; ++run) {
+    pod.node = fmt::format("gpu-{:05}", static_cast<size_t>(run + 20) % nodes);
+    const double begin = ThreadCpuUs();
+    cluster.ledger().PutPod(pod);
+    const std::shared_ptr<const LedgerView> view = cluster.ledger().View();
+    if (run >= 0) {
+      times_us.push_back(ThreadCpuUs() - begin);
+    }
+  }
+  std::sort(times_us.begin(), times_us.end());
+  Report(fmt::format("put_pod_and_view_of_{}_nodes_p50", nodes), "us",
+         times_us[times_us.size() / 2], 0);
+  cluster.ledger().RemovePod(pod.uid);
+}
+
 // Places gangs of all sizes, without a clock.
 void RunOperations(int64_t operations) {
   base::Rng rng(1);
@@ -259,6 +280,9 @@ int Run(int argc, char** argv) {
         RunCase(cluster, {nodes, occupancy, pods, kGpusOfNode});
       }
       RunCase(cluster, {nodes, occupancy, 64, 1});
+      if (occupancy == 80) {
+        RunView(cluster, nodes);
+      }
     }
   }
   return g_met ? 0 : 1;
