@@ -273,7 +273,7 @@ std::string ReasonWriter::BrokenRule(const Offer& offer) {
       const bool alone = !engine_.Fits(offer.product, request_.pods, {&rule, 1});
       std::string text = RuleText(rule, offer);
       if (!alone) {
-        text = "the rules of all levels together leave no room: " + text;
+        text.insert(0, "the rules of all levels together leave no room: ");
       }
       return text;
     }

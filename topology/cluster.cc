@@ -90,7 +90,7 @@ bool InTopologyOrder(const NodeFacts& left, const NodeFacts& right) {
 class ClusterBuilder {
  public:
   // `nodes` are checked and in topology order.
-  static Cluster Build(std::vector<std::string> level_names, std::vector<NodeFacts> nodes) {
+  static Cluster Build(std::vector<std::string> level_names, const std::vector<NodeFacts>& nodes) {
     Cluster cluster;
     const size_t levels = level_names.size();
     cluster.level_names_ = std::move(level_names);
@@ -237,7 +237,7 @@ absl::StatusOr<Cluster> BuildCluster(std::vector<std::string> level_names,
           "node \"{}\" is listed twice: give each node once, with all its domains", node.name));
     }
   }
-  return ClusterBuilder::Build(std::move(level_names), std::move(nodes));
+  return ClusterBuilder::Build(std::move(level_names), nodes);
 }
 
 }  // namespace asterism::topology
