@@ -68,6 +68,12 @@ class Rig:
         """stop, start, restart, kill, pause or resume a part of the control plane."""
         return self._command("component", name, action)
 
+    def restart_clients(self):
+        """After a longer time without API server: the programs written in Go would look again only after up to 30 s."""
+        for name in ("asterism-scheduler", "kwok", "kube-controller-manager"):
+            self.component(name, "kill")
+            self.component(name, "start")
+
     def kubeconfig(self, service_account):
         return self._command("kubeconfig", "--service-account", service_account).strip()
 
