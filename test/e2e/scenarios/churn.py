@@ -1,12 +1,12 @@
 """Jobs come and go while the controller is killed again and again; nothing may ever be wrong."""
 
-import contextlib
 import os
 import random
 import threading
 import time
 
 from harness import pods as pod_facts
+from harness.api import ApiError
 from harness.failure import Failed, require
 from harness.scenario import scenario
 
@@ -35,10 +35,19 @@ class Churn(threading.Thread):
     def run(self):
         try:
             while not self._stop_event.wait(self._random.uniform(0.01, 0.12)):
-                with contextlib.suppress(OSError):    # the API server may be away just now
-                    self._step()
+                self._step_unless_away()
         except Exception as error:  # pylint: disable=broad-except
             self.error = error
+
+    def _step_unless_away(self):
+        """The API server may be away, or not quite back, just now."""
+        try:
+            self._step()
+        except ApiError as error:
+            if error.status not in (429, 500, 503, 504):
+                raise
+        except OSError:
+            pass
 
     def _step(self):
         self.jobs = [job for job in self.jobs if job.object() or time.monotonic() - job.born < 5]
