@@ -86,6 +86,15 @@ function(asterism_program)
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} $<TARGET_NAME_IF_EXISTS:asterism_tsan_abseil>)
 endfunction()
 
+# A benchmark. Not with sanitizers: they slow it down, and some count allocations with a
+# replacement of operator new, which is the sanitizer's own there.
+function(asterism_benchmark)
+  if(NOT ASTERISM_SANITIZE)
+    asterism_program(${ARGN})
+    target_compile_definitions(${ARGV1} PRIVATE ASTERISM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  endif()
+endfunction()
+
 # One GoogleTest binary per folder; ctest runs it as one test (NAME).
 function(asterism_test)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})

@@ -49,7 +49,6 @@ JobController::JobController(base::Clock& clock, base::Executor& executor, kube:
                              JobMetrics& metrics, Recorder record, MayWrite may_write,
                              Options options)
     : clock_(clock),
-      executor_(executor),
       client_(client),
       feed_(feed),
       environment_(environment),
@@ -58,7 +57,7 @@ JobController::JobController(base::Clock& clock, base::Executor& executor, kube:
       may_write_(std::move(may_write)),
       options_(std::move(options)),
       dispatcher_(clock, feed),
-      visit_timer_(executor),
+      work_(clock, executor, {}, [this] { VisitDue(); }),
       pass_timer_(executor) {}
 
 JobController::~JobController() {
@@ -86,7 +85,7 @@ void JobController::AdoptJob(kube::Shared<TrainingJob> job) {
   const std::string uid = job->meta.uid;
   std::unique_ptr<JobState>& state = jobs_[uid];
   if (state == nullptr) {
-    state = std::make_unique<JobState>(std::move(job), executor_);
+    state = std::make_unique<JobState>(std::move(job));
     state->queued_since = clock_.SteadyNow();
   } else {
     StatusWriter& writer = state->writer;
@@ -229,28 +228,20 @@ void JobController::MarkAllDirty() {
 }
 
 void JobController::Remind(JobState& state, absl::Duration delay) {
-  const base::SteadyTime due = clock_.SteadyNow() + delay;
-  if (state.timer.pending() && state.timer_due <= due) {
-    return;
-  }
-  state.timer_due = due;
-  state.timer.Start(delay, [this, uid = state.meta().uid] { MarkDirty(uid); });
+  work_.AddAfter(state.meta().uid, delay);
 }
 
 void JobController::MarkDirty(const std::string& uid) {
-  dirty_.insert(uid);
-  if (!visit_timer_.pending()) {
-    visit_timer_.Start(options_.settle, [this] { VisitDirty(); });
-  }
+  work_.AddAfter(uid, options_.settle);
 }
 
-void JobController::VisitDirty() {
-  const std::set<std::string> batch = std::exchange(dirty_, {});
-  for (const std::string& uid : batch) {
-    if (const auto found = jobs_.find(uid); found != jobs_.end()) {
+void JobController::VisitDue() {
+  while (const std::optional<std::string> uid = work_.Take()) {
+    if (const auto found = jobs_.find(*uid); found != jobs_.end()) {
       Visit(*found->second);
-      ForgetIfDone(uid);
+      ForgetIfDone(*uid);
     }
+    work_.Done(*uid);
   }
 }
 

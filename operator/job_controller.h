@@ -20,7 +20,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +29,7 @@
 #include "base/strings.h"
 #include "kube/client.h"
 #include "kube/informer.h"
+#include "kube/work_queue.h"
 #include "operator/admission.h"
 #include "operator/cluster_feed.h"
 #include "operator/gang_dispatcher.h"
@@ -84,9 +84,10 @@ class JobController {
 
   void MarkDirty(const std::string& uid);
   void MarkAllDirty();
-  // Visits the job again after `delay`, or earlier when something earlier is due.
+  // Visits the job after `delay`, or earlier when something earlier is due; a visit before that
+  // says anew when the next is due.
   void Remind(JobState& state, absl::Duration delay);
-  void VisitDirty();
+  void VisitDue();
   void Visit(JobState& state);
   void VisitGone(JobState& state);
   JobObservation Observe(JobState& state) const;
@@ -127,7 +128,6 @@ class JobController {
   void AdoptStatus(JobState& state, kube::Shared<TrainingJob> job);
 
   base::Clock& clock_;
-  base::Executor& executor_;
   kube::Client& client_;
   ClusterFeed& feed_;
   const AdmissionEnvironment& environment_;
@@ -138,9 +138,8 @@ class JobController {
 
   GangDispatcher dispatcher_;
   std::map<std::string, std::unique_ptr<JobState>, std::less<>> jobs_;  // by uid
-  std::set<std::string> dirty_;
+  kube::WorkQueue<std::string> work_;                                   // uids of the jobs to visit
   uint64_t environment_version_ = 1;  // of everything Admit reads beside the job
-  base::OwnedTimer visit_timer_;
   base::OwnedTimer pass_timer_;
   base::Alive alive_;
 };

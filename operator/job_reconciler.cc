@@ -290,7 +290,8 @@ class Decider {
       LostPod candidate{.first_rank = block.first_rank,
                         .pod_name = PodName(seen_.job->meta, block.first_rank, block.epoch),
                         .node = block.node,
-                        .node_gone = !seen_.node_ready(block.node)};
+                        .node_gone = !seen_.node_ready(block.node),
+                        .container_name = seen_.job->spec.container_name};
       if (job_pod == nullptr) {
         if (was_bound && !seen_.creating->contains(candidate.pod_name)) {
           lost.push_back(candidate);

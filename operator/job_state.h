@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/executor.h"
 #include "kube/informer.h"
 #include "operator/admission.h"
 #include "operator/job_reconciler.h"
@@ -37,8 +36,8 @@ struct StatusWriter {
 enum class DryRun { kNotAsked, kInFlight, kPassed, kRefused };
 
 struct JobState {
-  JobState(kube::Shared<TrainingJob> job, base::Executor& executor)
-      : object(std::move(job)), status(object->status), timer(executor) {
+  explicit JobState(kube::Shared<TrainingJob> job)
+      : object(std::move(job)), status(object->status) {
     writer.acknowledged = object->status;
     writer.resource_version = object->meta.resource_version;
   }
@@ -70,8 +69,6 @@ struct JobState {
   base::SteadyTime placed_at;
   base::SteadyTime bound_at;
   std::string state_in_metrics;
-  base::OwnedTimer timer;
-  base::SteadyTime timer_due;
 };
 
 // Whether two statuses differ in anything that others act on; counters alone may wait a little.

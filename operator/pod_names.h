@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "kube/object.h"
+#include "scheduler/gang_pod_keys.h"
 
 namespace asterism::operators {
 
@@ -31,13 +32,14 @@ std::string JobInstance(const kube::ObjectMeta& job);
 // "<job>-<u>-hosts", the ConfigMap of the host file.
 std::string HostFileMapName(const kube::ObjectMeta& job);
 
-inline constexpr std::string_view kJobLabel = "asterism.dev/job";
-inline constexpr std::string_view kJobUidLabel = "asterism.dev/job-uid";
+// What the extender reads, too.
+using scheduler::kEpochAnnotation;
+using scheduler::kJobLabel;
+using scheduler::kJobUidLabel;
+using scheduler::kRanksAnnotation;
 inline constexpr std::string_view kQueueLabel = "asterism.dev/queue";
 inline constexpr std::string_view kClassLabel = "asterism.dev/class";
 inline constexpr std::string_view kLiveLabel = "asterism.dev/live";
-inline constexpr std::string_view kRanksAnnotation = "asterism.dev/ranks";  // "first-last"
-inline constexpr std::string_view kEpochAnnotation = "asterism.dev/epoch";
 inline constexpr std::string_view kPodsAnnotation = "asterism.dev/pods";
 inline constexpr std::string_view kDomainAnnotation = "asterism.dev/domain";
 

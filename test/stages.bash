@@ -12,7 +12,7 @@
 # those tests count. Ctrl-C (also SIGTERM and SIGHUP) ends what was started.
 
 declare -A STAGE_STATE=() STAGE_PID=() STAGE_BEGAN=() STAGE_LIMIT=()
-declare -a STAGE_ROWS=()
+declare -a STAGE_ROWS=() STAGE_FAULTS=()
 PASSED=0 FAILED=0 SKIPPED=0
 # Seconds that a stage has to clean up after it was told to end.
 STAGE_GRACE=60
@@ -85,11 +85,20 @@ stage_report() {
     word=FAILED
     ((code == 124)) && word="FAILED (not done after ${STAGE_LIMIT[$name]} s)"
     tail -n 40 "$log" | sed 's/^/   | /'
+    STAGE_FAULTS+=("$name: $(stage_faults "$log")")
     printf '   the whole log: %s\n' "$log"
   fi
   STAGE_ROWS+=("$(printf '%-22s %5d s   %s (%d passed, %d failed, %d skipped)' \
     "$name" "$seconds" "$word" "$good" "$bad" "$left")")
   printf '   %s\n' "${STAGE_ROWS[-1]}"
+}
+
+# The lines of a log that name what failed, short, for a reader who sees the end of the output only.
+stage_faults() {
+  local lines
+  lines=$(grep -aE '^(FAIL|not ok|FAILED)|\*\*\*|FAILED +\]|Failure$|error:|Error:|(SUMMARY|FATAL): ' "$1" | tail -n 6)
+  [[ -n $lines ]] || lines=$(tail -n 3 "$1")
+  cut -c 1-160 <<<"$lines"
 }
 
 skip() {
@@ -115,6 +124,7 @@ stages_interrupt() {
 stages_end() {
   printf '\n%s\n' "summary after $SECONDS s:"
   printf '   %s\n' "${STAGE_ROWS[@]}"
+  ((${#STAGE_FAULTS[@]})) && printf '%s\n' "${STAGE_FAULTS[@]}"
   if ((SKIPPED)); then
     printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
   else

@@ -105,7 +105,6 @@ struct Extender::Impl {
   void FilterSinglePod(const LedgerView& view, Scratch& scratch);
   void ScoreGangPod(const LedgerView& view, Scratch& scratch);
   void ScoreSinglePod(const LedgerView& view, Scratch& scratch);
-  void Report(const PodQuestion& pod, const GangAnswer& answer);
 
   const base::Clock& clock;
   const base::SnapshotCell<LedgerView>& ledger;
@@ -237,17 +236,6 @@ std::shared_ptr<const NodeScores> Extender::Impl::ScoresOf(const LedgerView& vie
   return built;
 }
 
-void Extender::Impl::Report(const PodQuestion& pod, const GangAnswer& answer) {
-  refusals[static_cast<size_t>(answer.refusal)]->Add();
-  if (options.on_refused) {
-    options.on_refused({.job_uid = std::string(pod.job_uid),
-                        .pod_uid = std::string(pod.uid),
-                        .first_rank = answer.first_rank,
-                        .reason = std::string(GangRefusalName(answer.refusal)),
-                        .message = answer.message});
-  }
-}
-
 void Extender::Impl::FilterGangPod(const LedgerView& view, Scratch& scratch) {
   const NodeList& nodes = scratch.nodes.nodes;
   GangAnswer answer =
@@ -268,7 +256,7 @@ void Extender::Impl::FilterGangPod(const LedgerView& view, Scratch& scratch) {
       answer.refusal = GangRefusal::kOtherNode;
       answer.message = OtherNodeMessage(view, scratch.nodes.pod, answer);
     }
-    Report(scratch.nodes.pod, answer);
+    refusals[static_cast<size_t>(answer.refusal)]->Add();
   }
 }
 

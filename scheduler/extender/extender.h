@@ -43,20 +43,9 @@ enum class ExtenderReadiness {
   kStandby,     // does not lead: 503
 };
 
-// A gang's pod that was refused, for the owner of the gang.
-struct RefusedPod {
-  std::string job_uid;
-  std::string pod_uid;
-  int64_t first_rank = -1;  // -1: not known
-  std::string reason;       // not_placed, moved, other_node, foreign_holder
-  std::string message;
-};
-
 struct ExtenderOptions {
   // Names of extended resources that count GPUs: the managedResources of kube-scheduler.
   std::vector<std::string> gpu_resources = {"nvidia.com/gpu"};
-  // Called on the thread of the verb, so it only posts. May be empty.
-  std::function<void(RefusedPod)> on_refused;
 };
 
 class Extender {

@@ -1,4 +1,4 @@
-// File: scheduler/extender/protocol.h
+// File: scheduler/gang_pod_keys.h
 //
 // The names by which a pod says which gang it belongs to and which ranks it runs. Whoever creates
 // such pods and whoever reads them use these constants.
