@@ -125,8 +125,9 @@ std::vector<ConfigurationField> MakeFields() {
                                   {"Scheduler", "Direct"}, "Direct",
                                   "use Scheduler: kube-scheduler binds the pinned pods"),
           "Who binds pods. `Direct` is not available yet."),
-      Row("taintNodes", kRestart, BoolValue([](Settings& s) -> bool& { return s.taint_nodes; }),
-          "Closes GPU nodes to other schedulers with the taint `asterism.dev/managed:NoSchedule`."),
+      Row("taintNodes", kRestart, NotYetValue([](Settings& s) -> bool& { return s.taint_nodes; }),
+          "Closes GPU nodes to other schedulers with the taint `asterism.dev/managed:NoSchedule`. "
+          "`true` is not available yet."),
       Row("podWatch", kRestart,
           ChoiceValue<PodWatchMode>([](Settings& s) -> PodWatchMode& { return s.pod_watch; },
                                     {"All", "Own"}, "Own",

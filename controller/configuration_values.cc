@@ -63,8 +63,8 @@ FieldValue PortValue(Access<int> access) {
           CopyOf(access)};
 }
 
-FieldValue BoolValue(Access<bool> access) {
-  return {"true, false",
+FieldValue NotYetValue(Access<bool> access) {
+  return {"false",
           [=](const YamlNode& node, std::string_view path, Configuration& configuration,
               Complaints& complaints) {
             if (!ExpectScalar(node, path, "true or false", complaints)) {
@@ -73,8 +73,10 @@ FieldValue BoolValue(Access<bool> access) {
             if (node.quoted || (node.text != "true" && node.text != "false")) {
               complaints.Add(path, fmt::format("{} is not a yes or no", Shown(node.text)),
                              "write true or false, without quotes");
+            } else if (node.text == "true") {
+              complaints.Add(path, "true is not available yet", "use false");
             } else {
-              access(configuration) = node.text == "true";
+              access(configuration) = false;
             }
           },
           [=](const Configuration& configuration) {

@@ -38,7 +38,8 @@ using Access = T& (*)(Configuration&);
 // Whole milliseconds are kept.
 FieldValue SecondsValue(Access<absl::Duration> access, double smallest, double largest);
 FieldValue PortValue(Access<int> access);
-FieldValue BoolValue(Access<bool> access);
+// A switch of a capability that is not there yet: only false is taken.
+FieldValue NotYetValue(Access<bool> access);
 
 // `check` returns a problem and a remedy, or two empty strings.
 using TextCheck = std::pair<std::string, std::string> (*)(std::string_view);

@@ -9,6 +9,7 @@
 #include "kube/decoder.h"
 #include "nlohmann/json.hpp"
 #include "operator/conditions.h"
+#include "operator/ignored_fields.h"
 #include "operator/launch_environment.h"
 #include "operator/template_fit.h"
 
@@ -146,6 +147,7 @@ class Admitter {
     }
     FillRequest(*pod, nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false));
     out_.command_warning = CommandWarning(job_, out_.shape);
+    out_.ignored_fields = IgnoredFields(*job_.object);
     return true;
   }
 

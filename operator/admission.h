@@ -45,6 +45,7 @@ struct Admission {
   scheduler::PlacementRequest request;
   int32_t priority = 0;
   std::string command_warning;
+  std::string ignored_fields;  // a warning, too
 };
 
 // A job that has a home keeps the shape it was placed with (status.effective), whatever the

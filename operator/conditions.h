@@ -27,8 +27,9 @@ inline constexpr std::string_view kRunning = "Running";
 inline constexpr std::string_view kSucceeded = "Succeeded";
 inline constexpr std::string_view kFailed = "Failed";
 inline constexpr std::string_view kSuspended = "Suspended";
-// A warning: the job will run, but hardly as its author means it.
+// Warnings: the job will run, but hardly as its author means it.
 inline constexpr std::string_view kCommandSuspect = "CommandSuspect";
+inline constexpr std::string_view kFieldsIgnored = "FieldsIgnored";
 
 // Why a job waits (status.waiting.reason); the words of the API.
 namespace wait_reason {

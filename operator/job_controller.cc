@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "fmt/format.h"
 #include "kube/resource_version.h"
 #include "operator/conditions.h"
 
@@ -252,6 +253,16 @@ void JobController::ForgetIfDone(const std::string& uid) {
   }
 }
 
+void JobController::AskDryRunWhenDue(JobState& state) {
+  const base::SteadyTime now = clock_.SteadyNow();
+  if (state.dry_run_generation != state.meta().generation ||
+      (state.dry_run_again && now >= *state.dry_run_again)) {
+    StartDryRun(state);
+  } else if (state.dry_run_again) {
+    Remind(state, *state.dry_run_again - now);
+  }
+}
+
 // The object is gone from the API server: its pods go too, without waiting for the garbage
 // collector, which takes them one by one at its own slow rate.
 void JobController::VisitGone(JobState& state) {
@@ -275,8 +286,8 @@ void JobController::Visit(JobState& state) {
   }
   RefreshAdmission(state);
   if (state.blocks.empty() && state.admission.builder && !Finished(state.status) &&
-      state.dry_run_generation != state.meta().generation) {
-    StartDryRun(state);
+      state.dry_run != DryRun::kInFlight) {
+    AskDryRunWhenDue(state);
   }
   std::erase_if(state.creating, [&](const auto& sent) {
     return clock_.SteadyNow() - sent.second > kCreateForgotten;
@@ -307,11 +318,20 @@ JobObservation JobController::Observe(JobState& state) const {
   seen.status = &state.status;
   seen.shape = state.admission.shape;
   seen.refusal = state.admission.refusal;
-  if (!seen.refusal && state.dry_run == DryRun::kRefused) {
+  if (!seen.refusal && !state.dry_run_error.empty()) {
     seen.refusal = Refusal{std::string(wait_reason::kInvalidTemplate), state.dry_run_error};
   }
   seen.admission_pending = state.dry_run != DryRun::kPassed;
   seen.command_warning = state.admission.command_warning;
+  seen.ignored_fields = state.admission.ignored_fields;
+  if (const auto queue = environment_.queues.Find(state.object->spec.queue);
+      queue != nullptr && queue->spec.stop_policy == "HoldAndDrain") {
+    seen.drained = Refusal{
+        std::string(wait_reason::kQueueStopped),
+        fmt::format("Queue {}: spec.stopPolicy is HoldAndDrain: it took its jobs back; set it to "
+                    "None to let them go on",
+                    queue->meta.name)};
+  }
   seen.blocks = &state.blocks;
   seen.pods = &state.pods;
   seen.creating = &state.creating;

@@ -92,7 +92,9 @@ class JobController {
   void VisitGone(JobState& state);
   JobObservation Observe(JobState& state) const;
   void RefreshAdmission(JobState& state);
+  void AskDryRunWhenDue(JobState& state);
   void StartDryRun(JobState& state);
+  void OnDryRun(JobState& state, const absl::Status& status);
   void CarryOut(JobState& state, JobDecision& decision);
   void CarryOutOnPods(JobState& state, const JobDecision& decision);
   void ObserveStages(JobState& state, TrainingJobStatus& next);
@@ -120,6 +122,9 @@ class JobController {
   void CreateCompanions(JobState& state);
   void CreateCompanion(JobState& state, const kube::ResourceType& type, const std::string& name,
                        std::string body);
+  void ReadExistingService(JobState& state);
+  void ReplaceEarlierService(JobState& state, const std::string& service_uid);
+  void CompanionFailed(JobState& state, const std::string& key, const absl::Status& status);
   void DeleteJob(JobState& state);
 
   void WriteStatus(JobState& state);

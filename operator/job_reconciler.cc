@@ -53,6 +53,8 @@ class Decider {
       DecideSuspended();
     } else if (seen_.blocks->empty() || out_.status.placement.runs.empty()) {
       DecideWaiting();
+    } else if (seen_.drained) {
+      DecideDrained();
     } else {
       DecidePlaced();
     }
@@ -167,6 +169,14 @@ class Decider {
     }
   }
 
+  // Back into its queue, which is stopped, as if it had never been placed.
+  void DecideDrained() {
+    RemoveAllPods(/*keep_ended=*/false);
+    ClearPlacement(seen_.drained->reason, seen_.drained->message);
+    Event("Preempted", seen_.drained->message, true);
+    SetWaiting(*seen_.drained);
+  }
+
   // Returns false when the job may not go on to the gang queue.
   bool DecideAdmission() {
     out_.status.effective = {.job_class = std::string(ToString(seen_.shape.job_class)),
@@ -188,13 +198,19 @@ class Decider {
     }
     Set(kAdmitted, "True", "Admitted");
     DecidePlan();
-    if (seen_.command_warning.empty()) {
-      std::erase_if(out_.status.conditions,
-                    [](const auto& condition) { return condition.type == kCommandSuspect; });
-    } else {
-      Set(kCommandSuspect, "True", "NobodyStartsTheOtherRanks", seen_.command_warning);
-    }
+    Warn(kCommandSuspect, "NobodyStartsTheOtherRanks", seen_.command_warning);
+    Warn(kFieldsIgnored, "NotAvailable", seen_.ignored_fields);
     return true;
+  }
+
+  // A warning's condition is there only while there is something to warn of.
+  void Warn(std::string_view type, std::string_view reason, const std::string& message) {
+    if (message.empty()) {
+      std::erase_if(out_.status.conditions,
+                    [&](const auto& condition) { return condition.type == type; });
+    } else {
+      Set(type, "True", reason, message);
+    }
   }
 
   void DecidePlan() {

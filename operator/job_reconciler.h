@@ -56,6 +56,9 @@ struct JobObservation {
   std::optional<Refusal> refusal;  // set: not admitted
   bool admission_pending = false;  // the dry run has not answered yet
   std::string command_warning;     // empty: none
+  std::string ignored_fields;      // empty: none
+  // The queue takes its running jobs back; the text says which queue, and what to do.
+  std::optional<Refusal> drained;
   // Homes of the rank blocks, in rank order; empty: not placed.
   const std::vector<scheduler::RankBlock>* blocks = nullptr;
   const std::map<std::string, JobPod>* pods = nullptr;  // by name, without namespace

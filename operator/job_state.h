@@ -11,9 +11,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/clock.h"
 #include "kube/informer.h"
 #include "operator/admission.h"
@@ -54,7 +56,9 @@ struct JobState {
   int64_t admission_generation = -1;
   DryRun dry_run = DryRun::kNotAsked;
   int64_t dry_run_generation = -1;
-  std::string dry_run_error;
+  std::string dry_run_error;  // why it was refused; stays while it is asked again
+  int dry_run_failures = 0;   // in a row
+  std::optional<base::SteadyTime> dry_run_again;  // when an answer that may change is asked again
 
   std::vector<scheduler::RankBlock> blocks;          // empty: not placed
   std::map<std::string, JobPod> pods;                // by name
@@ -70,6 +74,11 @@ struct JobState {
   base::SteadyTime bound_at;
   std::string state_in_metrics;
 };
+
+// An answer of the API server that asking again at once cannot cure, and what the job then waits
+// for.
+bool Hopeless(const absl::Status& status);
+std::string_view WithdrawReason(const absl::Status& status);
 
 // Whether two statuses differ in anything that others act on; counters alone may wait a little.
 bool SameButCounters(const TrainingJobStatus& left, const TrainingJobStatus& right);

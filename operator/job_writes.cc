@@ -24,7 +24,8 @@ std::string ResultLabel(const absl::Status& status) {
   return status.ok() ? "ok" : absl::StatusCodeToString(status.code());
 }
 
-// Errors that trying again cannot cure.
+}  // namespace
+
 bool Hopeless(const absl::Status& status) {
   return absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status) ||
          absl::IsNotFound(status);
@@ -37,42 +38,52 @@ std::string_view WithdrawReason(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? wait_reason::kInvalidTemplate : wait_reason::kBindFailed;
 }
 
-}  // namespace
-
 // The API server judges the template before GPUs are promised to it.
 void JobController::StartDryRun(JobState& state) {
   state.dry_run = DryRun::kInFlight;
+  state.dry_run_again.reset();
+  if (state.dry_run_generation != state.meta().generation) {
+    state.dry_run_error.clear();
+  }
   state.dry_run_generation = state.meta().generation;
   std::string body = state.admission.builder->PodBody({.first_rank = 0, .node = "", .epoch = 0});
-  client_.Create(
-      kube::kPods, state.meta().namespace_name, std::move(body), {.dry_run = true},
-      kube::Lane::kWrite,
-      alive_.Wrap([this, uid = state.meta().uid](absl::StatusOr<kube::Reply> reply) {
-        const auto found = jobs_.find(uid);
-        if (found == jobs_.end()) {
-          return;
-        }
-        JobState& job = *found->second;
-        const absl::Status status = reply.status();
-        if (status.ok() || absl::IsAlreadyExists(status)) {
-          job.dry_run = DryRun::kPassed;
-        } else if (absl::IsInvalidArgument(status) ||
-                   (absl::IsPermissionDenied(status) &&
-                    WithdrawReason(status) != wait_reason::kQuotaExceeded)) {
-          job.dry_run = DryRun::kRefused;
-          job.dry_run_error = fmt::format("the API server refuses the pod of spec.template: {}",
-                                          base::ToStd(status.message()));
-        } else if (absl::IsPermissionDenied(status)) {
-          job.dry_run = DryRun::kPassed;  // a quota may have room by the time it is placed
-        } else {
-          job.dry_run = DryRun::kNotAsked;
-          job.dry_run_generation = -1;
-          job.admission_generation = -1;
-          Remind(job, kRetryFirst);
-          return;
-        }
-        MarkDirty(uid);
-      }));
+  client_.Create(kube::kPods, state.meta().namespace_name, std::move(body), {.dry_run = true},
+                 kube::Lane::kWrite,
+                 alive_.Wrap([this, uid = state.meta().uid](absl::StatusOr<kube::Reply> reply) {
+                   const auto found = jobs_.find(uid);
+                   if (found == jobs_.end()) {
+                     return;
+                   }
+                   OnDryRun(*found->second, reply.status());
+                 }));
+}
+
+void JobController::OnDryRun(JobState& state, const absl::Status& status) {
+  const bool forbidden = absl::IsPermissionDenied(status);
+  const bool quota = forbidden && WithdrawReason(status) == wait_reason::kQuotaExceeded;
+  // A quota may have room by the time the gang is placed.
+  if (status.ok() || absl::IsAlreadyExists(status) || quota) {
+    state.dry_run = DryRun::kPassed;
+    state.dry_run_error.clear();
+    state.dry_run_failures = 0;
+    MarkDirty(state.meta().uid);
+    return;
+  }
+  if (forbidden || absl::IsInvalidArgument(status)) {
+    state.dry_run = DryRun::kRefused;
+    state.dry_run_error = fmt::format("the API server refuses the pod of spec.template: {}",
+                                      base::ToStd(status.message()));
+    MarkDirty(state.meta().uid);
+  } else {
+    state.dry_run = DryRun::kNotAsked;
+  }
+  if (!absl::IsInvalidArgument(status)) {
+    // What forbids may change without the job: a service account that is made a moment later, the
+    // rights of a fresh API server, a namespace's pod security.
+    const absl::Duration delay = RetryDelay(state.dry_run_failures++);
+    state.dry_run_again = clock_.SteadyNow() + delay;
+    Remind(state, delay);
+  }
 }
 
 void JobController::CreatePod(JobState& state, size_t block_index) {
@@ -184,38 +195,6 @@ void JobController::Supersede(JobState& state, const std::string& pod_name) {
   client_.Patch(kube::kPods, {state.meta().namespace_name, pod_name},
                 fmt::format(R"({{"metadata":{{"labels":{{"{}":null}}}}}})", kLiveLabel),
                 {.type = kube::PatchType::kMerge}, [](const absl::StatusOr<kube::Reply>&) {});
-}
-
-void JobController::CreateCompanions(JobState& state) {
-  CreateCompanion(state, kube::kServices, state.meta().name,
-                  state.admission.builder->ServiceBody());
-  if (std::string body = state.admission.builder->HostFileBody(); !body.empty()) {
-    CreateCompanion(state, kube::kConfigMaps, "hosts", std::move(body));
-  }
-}
-
-void JobController::CreateCompanion(JobState& state, const kube::ResourceType& type,
-                                    const std::string& name, std::string body) {
-  const std::string key = std::string(type.plural) + "/" + name;
-  if (!state.companions.insert(key).second) {
-    return;
-  }
-  client_.Create(
-      type, state.meta().namespace_name, std::move(body), {}, kube::Lane::kWrite,
-      alive_.Wrap([this, uid = state.meta().uid, key](absl::StatusOr<kube::Reply> reply) {
-        const auto found = jobs_.find(uid);
-        if (found == jobs_.end() || reply.ok() || absl::IsAlreadyExists(reply.status())) {
-          return;
-        }
-        JobState& job = *found->second;
-        job.companions.erase(key);
-        if (Hopeless(reply.status()) && !job.blocks.empty()) {
-          Withdraw(job, WithdrawReason(reply.status()),
-                   fmt::format("{}: {}", key, base::ToStd(reply.status().message())));
-          return;
-        }
-        Remind(job, kRetryFirst);
-      }));
 }
 
 void JobController::DeleteJob(JobState& state) {

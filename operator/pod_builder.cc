@@ -178,9 +178,8 @@ void AddSharedMemory(const std::string& shared_memory, json& spec, json& trainer
       .push_back({{"name", kSharedMemoryVolume}, {"mountPath", kSharedMemoryPath}});
 }
 
-void AddHostFile(const kube::ObjectMeta& job, json& spec, json& trainer) {
-  List(spec, "volumes")
-      .push_back({{"name", kHostsVolume}, {"configMap", {{"name", HostFileMapName(job)}}}});
+void AddHostFile(const std::string& map_name, json& spec, json& trainer) {
+  List(spec, "volumes").push_back({{"name", kHostsVolume}, {"configMap", {{"name", map_name}}}});
   List(trainer, "volumeMounts")
       .push_back({{"name", kHostsVolume}, {"mountPath", kHostFileFolder}, {"readOnly", true}});
 }
@@ -240,7 +239,7 @@ json BuildPod(const TrainingJob& job, const GangShape& shape, const PodSettings&
   AddGpus(job.spec, shape.gpus_per_pod, trainer);
   AddSharedMemory(job.spec.shared_memory, spec, trainer);
   if (WantsHostFile(job.spec.framework)) {
-    AddHostFile(job.meta, spec, trainer);
+    AddHostFile(HostFileMapName(job.meta, shape.pods), spec, trainer);
   }
   AddEnvironment(job, shape, marks, spec.value("hostNetwork", false), trainer);
   return pod;
@@ -262,7 +261,7 @@ absl::StatusOr<std::string> MakeHostFileBody(const kube::ObjectMeta& job, const 
   }
   return DumpJson({{"apiVersion", "v1"},
                    {"kind", "ConfigMap"},
-                   {"metadata", CompanionMeta(job, HostFileMapName(job))},
+                   {"metadata", CompanionMeta(job, HostFileMapName(job, shape.pods))},
                    {"data", {{std::string(kHostFileName), text}}}});
 }
 

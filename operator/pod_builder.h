@@ -48,8 +48,8 @@ class PodBuilder {
 
   std::string PodBody(const BlockHome& home) const;
   std::string ServiceBody() const;
-  // Empty unless the framework wants a host file (DeepSpeed, MPI): a ConfigMap "<job>-<u>-hosts",
-  // which has to exist before the containers of the pods start.
+  // Empty unless the framework wants a host file (DeepSpeed, MPI): a ConfigMap
+  // "<job>-<u>-hosts-<pods>", which has to exist before the containers of the pods start.
   std::string HostFileBody() const;
 
  private:

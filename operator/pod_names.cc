@@ -20,8 +20,8 @@ std::string HostAddress(const kube::ObjectMeta& job, int64_t first_rank) {
   return fmt::format("{}.{}.{}.svc", HostName(job, first_rank), job.name, job.namespace_name);
 }
 
-std::string HostFileMapName(const kube::ObjectMeta& job) {
-  return JobInstance(job) + "-hosts";
+std::string HostFileMapName(const kube::ObjectMeta& job, int64_t pods) {
+  return fmt::format("{}-hosts-{}", JobInstance(job), pods);
 }
 
 }  // namespace asterism::operators

@@ -29,8 +29,9 @@ std::string HostName(const kube::ObjectMeta& job, int64_t first_rank);
 std::string HostAddress(const kube::ObjectMeta& job, int64_t first_rank);
 // "<job>-<u>", the head of PodName.
 std::string JobInstance(const kube::ObjectMeta& job);
-// "<job>-<u>-hosts", the ConfigMap of the host file.
-std::string HostFileMapName(const kube::ObjectMeta& job);
+// "<job>-<u>-hosts-<pods>", the ConfigMap of the host file: a job that comes back from its
+// suspension with another size gets another file.
+std::string HostFileMapName(const kube::ObjectMeta& job, int64_t pods);
 
 // What the extender reads, too.
 using scheduler::kEpochAnnotation;

@@ -21,13 +21,13 @@ constexpr std::string_view kReservedNames =
     "names that start with asterism are reserved: use another name";
 constexpr size_t kListMax = 1024;
 
-struct Refusal {
+struct RefusedField {
   std::string_view field;
   std::string_view remedy;
 };
 
 // Of template.spec: each of these has an owner elsewhere. The texts are those of the schema.
-constexpr std::array<Refusal, 8> kRefused = {{
+constexpr std::array<RefusedField, 8> kRefused = {{
     {"schedulerName", "the operator sets it: leave it out"},
     {"nodeName",
      "the placement decides the node: leave it out, or narrow the nodes with nodeSelector"},
@@ -156,7 +156,7 @@ void CheckMetadata(const JsonFields& metadata) {
 }
 
 void CheckTemplateSpec(const JsonFields& pod, const TemplateFacts& facts) {
-  for (const Refusal& refusal : kRefused) {
+  for (const RefusedField& refusal : kRefused) {
     if (pod.Has(refusal.field)) {
       pod.Fail(refusal.field, refusal.remedy);
     }

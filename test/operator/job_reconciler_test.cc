@@ -393,5 +393,28 @@ TEST(PlacementRuns, BlocksSurviveTheStatus) {
   }
 }
 
+TEST_F(JobReconcilerTest, ADrainedQueueTakesItsJobBack) {
+  Place();
+  AddAllPods("Running");
+  seen_.drained = Refusal{"QueueStopped", "Queue research: stopped"};
+  const JobDecision decision = Decide();
+  EXPECT_THAT(decision.remove, SizeIs(4));
+  EXPECT_TRUE(decision.release);
+  EXPECT_FALSE(decision.want_place) << "the pods must be gone from the record first";
+  EXPECT_THAT(decision.status.placement.runs, IsEmpty());
+  EXPECT_EQ(decision.status.waiting.reason, "QueueStopped");
+  EXPECT_EQ(ConditionReason(decision.status, kPlaced), "False/QueueStopped");
+}
+
+TEST_F(JobReconcilerTest, AWarningGoesWithItsCause) {
+  seen_.ignored_fields = "not available yet: spec.movable";
+  JobDecision decision = Decide();
+  EXPECT_EQ(ConditionReason(decision.status, kFieldsIgnored), "True/NotAvailable");
+  status_ = decision.status;
+  seen_.ignored_fields.clear();
+  decision = Decide();
+  EXPECT_EQ(kube::FindCondition(decision.status.conditions, kFieldsIgnored), nullptr);
+}
+
 }  // namespace
 }  // namespace asterism::operators
