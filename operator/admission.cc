@@ -24,7 +24,13 @@ class Admitter {
 
   Admission Run() {
     // Each step may refuse; the shape is known as early as possible, for the status.
-    CheckQueue() && FindShape() && CheckPriority() && CheckResource() && ReadRules() && BuildPods();
+    const bool asked =
+        CheckQueue() && FindShape() && CheckPriority() && CheckResource() && ReadRules();
+    // The pods of a placed job are what they were promised to be, whatever became of its priority
+    // class, of the levels, or of the configuration.
+    if (asked || (Placed() && out_.shape.pods > 0)) {
+      BuildPods();
+    }
     return std::move(out_);
   }
 
@@ -97,6 +103,9 @@ class Admitter {
   }
 
   bool CheckResource() {
+    if (const auto slot = environment_.feed.resources().Find(job_.spec.resource_name)) {
+      out_.request.gpu_slot = *slot;
+    }
     const auto& names = environment_.resource_names;
     if (std::find(names.begin(), names.end(), job_.spec.resource_name) == names.end()) {
       return Refuse(wait_reason::kInvalidSpec,
@@ -104,7 +113,6 @@ class Admitter {
                                 "installation ({}): add it to resourceNames of the configuration",
                                 job_.spec.resource_name, absl::StrJoin(names, ", ")));
     }
-    out_.request.gpu_slot = *environment_.feed.resources().Find(job_.spec.resource_name);
     return true;
   }
 
@@ -166,7 +174,8 @@ class Admitter {
                      : job_.spec.placement_policy == "Spread" ? scheduler::PlacementPolicy::kSpread
                                                               : scheduler::PlacementPolicy::kAuto;
     if (const auto spec = body.find("spec"); spec != body.end()) {
-      request.node_classes = environment_.feed.node_classes().Allowed(ReadTemplateFit(*spec));
+      out_.fit = ReadTemplateFit(*spec);
+      request.node_classes = environment_.feed.node_classes().Allowed(out_.fit);
     }
   }
 

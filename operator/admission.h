@@ -23,6 +23,7 @@
 #include "operator/job_reconciler.h"
 #include "operator/pod_builder.h"
 #include "operator/queue.h"
+#include "operator/template_fit.h"
 #include "operator/training_job.h"
 #include "scheduler/placement.h"
 
@@ -41,8 +42,9 @@ struct AdmissionEnvironment {
 struct Admission {
   std::optional<Refusal> refusal;
   GangShape shape;
-  std::optional<PodBuilder> builder;  // set unless refused
-  scheduler::PlacementRequest request;
+  std::optional<PodBuilder> builder;    // set unless refused
+  scheduler::PlacementRequest request;  // node_classes as of the admission; `fit` gives newer ones
+  TemplateFit fit;                      // which nodes the pod's own rules allow
   int32_t priority = 0;
   std::string command_warning;
   std::string ignored_fields;  // a warning, too

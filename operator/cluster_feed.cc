@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "operator/pod_builder.h"
+#include "operator/training_job.h"
+#include "scheduler/gang_pod.h"
 
 namespace asterism::operators {
 namespace {
@@ -37,8 +39,14 @@ bool ParseRanks(std::string_view text, GangPodMark& mark) {
 
 bool ReadGangPodMark(const kube::Pod& pod, GangPodMark& mark) {
   mark.job_uid = std::string(pod.meta.Label(kJobUidLabel));
-  return !mark.job_uid.empty() && ParseRanks(pod.meta.Annotation(kRanksAnnotation), mark) &&
-         absl::SimpleAtoi(base::ToAbsl(pod.meta.Annotation(kEpochAnnotation)), &mark.epoch);
+  if (mark.job_uid.empty() || !ParseRanks(pod.meta.Annotation(kRanksAnnotation), mark) ||
+      !absl::SimpleAtoi(base::ToAbsl(pod.meta.Annotation(kEpochAnnotation)), &mark.epoch)) {
+    return false;
+  }
+  const kube::OwnerReference* owner = pod.meta.Controller();
+  return owner != nullptr && owner->uid == mark.job_uid && owner->kind == kTrainingJobs.kind &&
+         pod.meta.name ==
+             scheduler::GangPodName(owner->name, owner->uid, mark.first_rank, mark.epoch);
 }
 
 ClusterFeed::ClusterFeed(Options options, base::SnapshotCell<scheduler::LedgerView>& cell)

@@ -48,7 +48,8 @@ struct GangPodMark {
   int64_t last_rank = 0;
   int64_t epoch = 0;
 };
-// False when the pod carries no job-uid label, or a malformed mark.
+// False when the pod carries no job-uid label or a malformed mark, or when owner and name do not
+// bear it out: labels can be written by anybody.
 bool ReadGangPodMark(const kube::Pod& pod, GangPodMark& mark);
 
 class ClusterFeed {

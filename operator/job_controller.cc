@@ -16,6 +16,7 @@ namespace {
 
 // A pod that the API server took and the watch never showed was deleted in between.
 constexpr absl::Duration kCreateForgotten = absl::Seconds(60);
+constexpr size_t kVisitsPerSlice = 64;
 
 }  // namespace
 
@@ -50,6 +51,7 @@ JobController::JobController(base::Clock& clock, base::Executor& executor, kube:
                              JobMetrics& metrics, Recorder record, MayWrite may_write,
                              Options options)
     : clock_(clock),
+      executor_(executor),
       client_(client),
       feed_(feed),
       environment_(environment),
@@ -109,8 +111,8 @@ void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod) {
     return;
   }
   const auto found = jobs_.find(job_pod.mark.job_uid);
-  if (found == jobs_.end()) {
-    return;  // the job is gone; the garbage collector takes its pods
+  if (found == jobs_.end() || found->second->meta().namespace_name != pod->meta.namespace_name) {
+    return;  // the job is gone and the garbage collector takes its pods, or it is no pod of ours
   }
   JobState& state = *found->second;
   if (const auto known = state.pods.find(pod->meta.name);
@@ -126,6 +128,10 @@ void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod) {
     job_pod.unschedulable_since = clock_.SteadyNow();
   }
   state.creating.erase(pod->meta.name);
+  state.create_errors.erase(pod->meta.name);
+  if (pod->phase == "Succeeded") {
+    state.succeeded.insert({job_pod.mark.first_rank, job_pod.mark.epoch});
+  }
   state.pods[pod->meta.name] = std::move(job_pod);
 }
 
@@ -172,46 +178,80 @@ void JobController::OnJob(const kube::Change<TrainingJob>& change) {
 }
 
 void JobController::OnPod(const kube::Change<kube::Pod>& change) {
-  const kube::Shared<kube::Pod>& pod = change.after != nullptr ? change.after : change.before;
-  const std::string uid(pod->meta.Label(kJobUidLabel));
-  if (change.after == nullptr ||
-      (change.before != nullptr && change.before->meta.uid != change.after->meta.uid)) {
-    // Room came free, whoever held it.
-    RequestPass();
-    if (const auto found = jobs_.find(uid); found != jobs_.end()) {
-      found->second->pods.erase(change.before->meta.name);
-      found->second->deleting.erase(change.before->meta.uid);
+  const bool gone = change.after == nullptr ||
+                    (change.before != nullptr && change.before->meta.uid != change.after->meta.uid);
+  if (change.before != nullptr) {
+    NoteProgress(*change.before, change.after.get());
+    const std::string_view uid = change.before->meta.Label(kJobUidLabel);
+    // A pod that lost its label, too, is no pod of that job any more.
+    if (gone || change.after->meta.Label(kJobUidLabel) != uid) {
+      ForgetPod(std::string(uid), *change.before);
     }
+  }
+  if (gone) {
+    RequestPass();  // room came free, whoever held it
   } else if (change.before != nullptr && change.after->Terminal() && !change.before->Terminal()) {
     RequestPass();
   }
-  if (uid.empty()) {
+  if (change.after != nullptr) {
+    if (const std::string_view uid = change.after->meta.Label(kJobUidLabel); !uid.empty()) {
+      AdoptPod(change.after);
+      MarkDirty(std::string(uid));
+    }
+  }
+}
+
+void JobController::ForgetPod(const std::string& uid, const kube::Pod& pod) {
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) {
     return;
   }
-  if (change.after != nullptr) {
-    AdoptPod(change.after);
+  JobState& state = *found->second;
+  const auto known = state.pods.find(pod.meta.name);
+  if (known != state.pods.end() && known->second.pod->meta.uid == pod.meta.uid) {
+    state.pods.erase(known);
   }
+  state.deleting.erase(pod.meta.uid);
+  state.superseding.erase(pod.meta.name);
   MarkDirty(uid);
+}
+
+// Pods are bound one after another: one that waits behind others is not stuck.
+void JobController::NoteProgress(const kube::Pod& before, const kube::Pod* after) {
+  if (after != nullptr && before.node_name.empty() && !after->node_name.empty() &&
+      !after->meta.Label(kJobUidLabel).empty()) {
+    last_bind_ = clock_.SteadyNow();
+  }
 }
 
 void JobController::OnNode(const kube::Change<kube::Node>& change) {
   const kube::Node* before = change.before.get();
   const kube::Node* after = change.after.get();
   const bool both = before != nullptr && after != nullptr;
-  // A heartbeat changes nothing that places or moves a pod.
-  const bool same_room = both && before->allocatable == after->allocatable &&
-                         before->unschedulable == after->unschedulable &&
-                         before->Ready() == after->Ready();
-  const bool same_class =
-      both && before->meta.labels == after->meta.labels && before->taints == after->taints;
-  if (same_room && same_class) {
-    return;
-  }
-  if (!same_class) {
+  const bool same_use =
+      both && before->unschedulable == after->unschedulable && before->Ready() == after->Ready();
+  // What admission looks at: its GPUs, and what selectors and tolerations can see.
+  const bool same_kind = both && before->allocatable == after->allocatable &&
+                         before->meta.labels == after->meta.labels &&
+                         before->taints == after->taints;
+  if (!same_kind) {
     ++environment_version_;
+    MarkAllDirty();
+  } else if (!same_use) {
+    MarkJobsOnNode(after->meta.name);
+  } else {
+    return;  // a heartbeat
   }
-  MarkAllDirty();
   RequestPass();
+}
+
+void JobController::MarkJobsOnNode(const std::string& node) {
+  for (const auto& [uid, state] : jobs_) {
+    if (std::any_of(state->blocks.begin(), state->blocks.end(),
+                    [&](const scheduler::RankBlock& block) { return block.node == node; })) {
+      MarkDirty(uid);
+    }
+  }
 }
 
 void JobController::OnEnvironmentChange() {
@@ -237,13 +277,19 @@ void JobController::MarkDirty(const std::string& uid) {
 }
 
 void JobController::VisitDue() {
-  while (const std::optional<std::string> uid = work_.Take()) {
+  // In slices, so that the Lease is renewed and watches are read in between.
+  for (size_t visits = 0; visits < kVisitsPerSlice; ++visits) {
+    const std::optional<std::string> uid = work_.Take();
+    if (!uid) {
+      return;
+    }
     if (const auto found = jobs_.find(*uid); found != jobs_.end()) {
       Visit(*found->second);
       ForgetIfDone(*uid);
     }
     work_.Done(*uid);
   }
+  executor_.Post(alive_.Wrap([this] { VisitDue(); }));
 }
 
 void JobController::ForgetIfDone(const std::string& uid) {
@@ -284,9 +330,12 @@ void JobController::Visit(JobState& state) {
     VisitGone(state);
     return;
   }
-  RefreshAdmission(state);
-  if (state.blocks.empty() && state.admission.builder && !Finished(state.status) &&
-      state.dry_run != DryRun::kInFlight) {
+  if (Finished(state.status)) {
+    state.admission = {};  // megabytes, over thousands of jobs that stay for their status
+  } else {
+    RefreshAdmission(state);
+  }
+  if (state.blocks.empty() && state.admission.builder && state.dry_run != DryRun::kInFlight) {
     AskDryRunWhenDue(state);
   }
   std::erase_if(state.creating, [&](const auto& sent) {
@@ -340,7 +389,11 @@ JobObservation JobController::Observe(JobState& state) const {
   seen.node_ready = [this](std::string_view node) { return feed_.NodeReady(node); };
   seen.now = clock_.Now();
   seen.steady_now = clock_.SteadyNow();
+  seen.can_build = state.admission.builder.has_value();
+  seen.create_errors = &state.create_errors;
+  seen.succeeded = &state.succeeded;
   seen.start_after = state.start_after;
+  seen.last_bind = last_bind_;
   seen.bind_deadline = options_.bind_deadline;
   return seen;
 }
@@ -351,10 +404,17 @@ void JobController::RefreshAdmission(JobState& state) {
     return;
   }
   // A placed job keeps the pods it was promised; only a waiting one follows its environment.
-  if (same_spec && !state.blocks.empty() && state.admission.builder) {
+  const bool placed = !state.blocks.empty() && state.admission.builder;
+  if (same_spec && placed) {
     return;
   }
-  state.admission = Admit(*state.object, state.status, environment_);
+  Admission admission = Admit(*state.object, state.status, environment_);
+  if (placed && !admission.builder) {
+    // What a change made impossible does not reach back to the pods that run.
+    state.admission.refusal = std::move(admission.refusal);
+  } else {
+    state.admission = std::move(admission);
+  }
   state.admission_version = environment_version_;
   state.admission_generation = state.meta().generation;
 }
@@ -371,6 +431,9 @@ void JobController::CarryOut(JobState& state, JobDecision& decision) {
     CarryOutRestart(state, *decision.restart);
   } else if (!decision.moves.empty()) {
     CarryOutMoves(state, decision.moves);
+  }
+  if (decision.withdraw) {
+    Withdraw(state, decision.withdraw->reason, decision.withdraw->message);
   }
   if (decision.want_place && state.blocks.empty()) {
     if (!dispatcher_.Contains(state.meta().uid)) {
@@ -401,7 +464,9 @@ void JobController::CarryOutOnPods(JobState& state, const JobDecision& decision)
     RemovePod(state, removal);
   }
   for (const std::string& name : decision.supersede) {
-    Supersede(state, name);
+    if (state.superseding.insert(name).second) {
+      Supersede(state, name);
+    }
   }
   if (decision.delete_job) {
     DeleteJob(state);
@@ -427,6 +492,9 @@ void JobController::ObserveStages(JobState& state, TrainingJobStatus& next) {
   const base::SteadyTime now = clock_.SteadyNow();
   if (next.Is(kBound) && !state.status.Is(kBound)) {
     state.bound_at = now;
+    // It found its homes: what did not work before says nothing about the next time.
+    state.withdrawals = 0;
+    state.excluded.clear();
     metrics_.commit_seconds.With({}).Observe(now - state.placed_at);
     next.timings.commit_ms = absl::ToInt64Milliseconds(now - state.placed_at);
   }

@@ -81,9 +81,12 @@ class JobController {
   void AdoptPod(const kube::Shared<kube::Pod>& pod);
   void RestorePlacement(JobState& state);
   void ForgetIfDone(const std::string& uid);
+  void ForgetPod(const std::string& uid, const kube::Pod& pod);
+  void NoteProgress(const kube::Pod& before, const kube::Pod* after);
 
   void MarkDirty(const std::string& uid);
   void MarkAllDirty();
+  void MarkJobsOnNode(const std::string& node);
   // Visits the job after `delay`, or earlier when something earlier is due; a visit before that
   // says anew when the next is due.
   void Remind(JobState& state, absl::Duration delay);
@@ -112,10 +115,12 @@ class JobController {
   void Release(JobState& state);
   void BookGang(JobState& state);
   void EnqueueGang(JobState& state);
+  scheduler::PlacementRequest RequestOf(const JobState& state);
 
   void CreatePod(JobState& state, size_t block);
   void OnPodCreated(const std::string& uid, const std::string& name, int64_t epoch,
                     const absl::StatusOr<kube::Reply>& reply);
+  void NoteCreateError(JobState& state, const std::string& name, const absl::Status& status);
   void ConfirmExistingPod(const std::string& uid, const std::string& name, int64_t epoch);
   void RemovePod(JobState& state, const PodRemoval& removal);
   void Supersede(JobState& state, const std::string& pod_name);
@@ -131,8 +136,10 @@ class JobController {
   void OnStatusWritten(const std::string& uid, const absl::StatusOr<kube::Reply>& reply);
   void ReadBack(JobState& state);
   void AdoptStatus(JobState& state, kube::Shared<TrainingJob> job);
+  bool Overlaps(const JobState& state) const;
 
   base::Clock& clock_;
+  base::Executor& executor_;
   kube::Client& client_;
   ClusterFeed& feed_;
   const AdmissionEnvironment& environment_;
@@ -145,6 +152,7 @@ class JobController {
   std::map<std::string, std::unique_ptr<JobState>, std::less<>> jobs_;  // by uid
   kube::WorkQueue<std::string> work_;                                   // uids of the jobs to visit
   uint64_t environment_version_ = 1;  // of everything Admit reads beside the job
+  base::SteadyTime last_bind_;        // of a pod of any gang
   base::OwnedTimer pass_timer_;
   base::Alive alive_;
 };

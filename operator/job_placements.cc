@@ -122,6 +122,7 @@ void JobController::ApplyPlacement(JobState& state, const scheduler::Placed& pla
   TrainingJobStatus& status = state.status;
   const topology::Cluster& cluster = feed_.ledger().cluster();
   ++status.placement.epoch;
+  state.create_errors.clear();
   state.blocks.resize(placed.nodes.size());
   for (size_t i = 0; i < placed.nodes.size(); ++i) {
     if (moved[i]) {
@@ -189,9 +190,16 @@ void JobController::BookGang(JobState& state) {
                           .blocks = state.blocks});
 }
 
-void JobController::EnqueueGang(JobState& state) {
+// The admission's request as of now: which classes of nodes there are changes with their labels.
+scheduler::PlacementRequest JobController::RequestOf(const JobState& state) {
   scheduler::PlacementRequest request = state.admission.request;
+  request.node_classes = feed_.node_classes().Allowed(state.admission.fit);
   request.excluded = state.excluded;
+  return request;
+}
+
+void JobController::EnqueueGang(JobState& state) {
+  scheduler::PlacementRequest request = RequestOf(state);
   dispatcher_.Enqueue(
       {.queued = {.uid = state.meta().uid,
                   .name = state.meta().Key(),
@@ -210,12 +218,11 @@ void JobController::CarryOutRestart(JobState& state, const Restart& restart) {
                                      {"reason", restart.cause.reason},
                                      {"message", restart.decision.message}});
   state.start_after = clock_.SteadyNow() + restart.decision.backoff;
-  scheduler::PlacementRequest request = state.admission.request;
-  request.excluded = state.excluded;
+  feed_.Refresh();
+  scheduler::PlacementRequest request = RequestOf(state);
   if (restart.cause.reason == "NodeFailure") {
     request.excluded.push_back(restart.cause.node);
   }
-  feed_.Refresh();
   const base::SteadyTime begin = clock_.SteadyNow();
   const scheduler::PlacementOutcome outcome = scheduler::Place(request, feed_.ledger());
   if (const auto* placed = std::get_if<scheduler::Placed>(&outcome)) {
@@ -229,19 +236,21 @@ void JobController::CarryOutRestart(JobState& state, const Restart& restart) {
 }
 
 void JobController::CarryOutMoves(JobState& state, const std::vector<BlockMove>& moves) {
-  scheduler::PlacementRequest request = state.admission.request;
   std::vector<bool> moved(state.blocks.size(), false);
   for (const BlockMove& move : moves) {
     moved[move.block] = true;
-    state.excluded.push_back(state.blocks[move.block].node);
+    if (std::find(state.excluded.begin(), state.excluded.end(), state.blocks[move.block].node) ==
+        state.excluded.end()) {
+      state.excluded.push_back(state.blocks[move.block].node);
+    }
     metrics_.moves.With({}).Add();
   }
-  request.excluded = state.excluded;
+  feed_.Refresh();
+  scheduler::PlacementRequest request = RequestOf(state);
   request.kept.resize(state.blocks.size());
   for (size_t i = 0; i < state.blocks.size(); ++i) {
     request.kept[i] = moved[i] ? "" : state.blocks[i].node;
   }
-  feed_.Refresh();
   const base::SteadyTime begin = clock_.SteadyNow();
   const scheduler::PlacementOutcome outcome = scheduler::Place(request, feed_.ledger());
   if (const auto* placed = std::get_if<scheduler::Placed>(&outcome)) {
@@ -258,6 +267,9 @@ void JobController::CarryOutMoves(JobState& state, const std::vector<BlockMove>&
 
 // All or none: what was created is taken back, the job waits and tries again later.
 void JobController::Withdraw(JobState& state, std::string_view reason, const std::string& message) {
+  if (state.status.placement.runs.empty()) {
+    return;  // withdrawn already: of a burst of failures the first one counts
+  }
   metrics_.withdrawn.With({std::string(reason)}).Add();
   base::LogWarning(
       "gang_withdrawn",
@@ -269,6 +281,7 @@ void JobController::Withdraw(JobState& state, std::string_view reason, const std
   state.start_after =
       clock_.SteadyNow() + std::min(kWithdrawBackOff * (1 << doublings), kWithdrawBackOffMax);
   state.excluded.clear();
+  state.create_errors.clear();
   LosePlacement(state, std::string(reason), message);
   MarkDirty(state.meta().uid);
 }

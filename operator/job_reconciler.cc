@@ -12,6 +12,7 @@ namespace {
 // kube-scheduler's first refusal may come from a cache that has not seen a deletion yet; it tries
 // again within its back-off of 1 s.
 constexpr absl::Duration kUnschedulableSettle = absl::Seconds(3);
+constexpr int64_t kBindDeadlinesMax = 10;
 
 // Pods of a job sorted by what they are to its blocks.
 struct PodsByBlock {
@@ -117,6 +118,14 @@ class Decider {
     }
   }
 
+  // A pod whose kubelet is away may terminate for ever, and its address would be published as its
+  // rank's as long.
+  bool MayLinger(const JobPod& job_pod) const {
+    const kube::Pod& pod = *job_pod.pod;
+    return !pod.Terminal() && !pod.node_name.empty() && seen_.node_exists(pod.node_name) &&
+           !seen_.node_ready(pod.node_name);
+  }
+
   // Superseded pods go; the one that failed first stays, without its live label, for its logs.
   void RemoveSuperseded(const std::vector<const JobPod*>& superseded) {
     const std::string kept = out_.status.restarts.last ? out_.status.restarts.last->pod : "";
@@ -126,6 +135,9 @@ class Decider {
           out_.supersede.push_back(job_pod->pod->meta.name);
         }
         continue;
+      }
+      if (MayLinger(*job_pod) && !job_pod->pod->meta.Label(kLiveLabel).empty()) {
+        out_.supersede.push_back(job_pod->pod->meta.name);
       }
       Remove(*job_pod);
     }
@@ -259,13 +271,18 @@ class Decider {
 
   void CountPods(const PodsByBlock& pods) {
     PodCounts counts{.desired = static_cast<int64_t>(seen_.blocks->size())};
-    for (const JobPod* job_pod : pods.present) {
+    for (size_t i = 0; i < pods.present.size(); ++i) {
+      const JobPod* job_pod = pods.present[i];
+      if (BlockSucceeded(i, pods)) {
+        ++counts.bound;
+        ++counts.succeeded;
+        continue;
+      }
       if (job_pod == nullptr) {
         continue;
       }
       counts.bound += job_pod->pod->node_name.empty() ? 0 : 1;
       counts.running += job_pod->pod->phase == "Running" ? 1 : 0;
-      counts.succeeded += job_pod->pod->phase == "Succeeded" ? 1 : 0;
       counts.failed += job_pod->pod->phase == "Failed" ? 1 : 0;
     }
     out_.status.pods = counts;
@@ -288,13 +305,21 @@ class Decider {
     out_.look_again = absl::ZeroDuration();
   }
 
+  bool BlockSucceeded(size_t i, const PodsByBlock& pods) const {
+    const scheduler::RankBlock& block = (*seen_.blocks)[i];
+    return seen_.succeeded->contains({block.first_rank, block.epoch}) ||
+           (pods.present[i] != nullptr && pods.present[i]->pod->phase == "Succeeded");
+  }
+
   bool Succeeded(const PodsByBlock& pods) const {
-    if (seen_.job->spec.success_policy == SuccessPolicy::kRankZero) {
-      return pods.present[0] != nullptr && pods.present[0]->pod->phase == "Succeeded";
+    const size_t needed =
+        seen_.job->spec.success_policy == SuccessPolicy::kRankZero ? 1 : pods.present.size();
+    for (size_t i = 0; i < needed; ++i) {
+      if (!BlockSucceeded(i, pods)) {
+        return false;
+      }
     }
-    return std::all_of(pods.present.begin(), pods.present.end(), [](const JobPod* job_pod) {
-      return job_pod != nullptr && job_pod->pod->phase == "Succeeded";
-    });
+    return needed > 0;
   }
 
   std::vector<LostPod> FindLost(const PodsByBlock& pods) const {
@@ -308,6 +333,9 @@ class Decider {
                         .node = block.node,
                         .node_gone = !seen_.node_ready(block.node),
                         .container_name = seen_.job->spec.container_name};
+      if (seen_.succeeded->contains({block.first_rank, block.epoch})) {
+        continue;
+      }
       if (job_pod == nullptr) {
         if (was_bound && !seen_.creating->contains(candidate.pod_name)) {
           lost.push_back(candidate);
@@ -347,8 +375,10 @@ class Decider {
   void DecideCreate(const PodsByBlock& pods) {
     const bool old_pods_live =
         std::any_of(pods.superseded.begin(), pods.superseded.end(), [&](const JobPod* job_pod) {
-          return !job_pod->pod->Terminal() && !job_pod->pod->node_name.empty() &&
-                 seen_.node_ready(job_pod->pod->node_name);
+          const kube::Pod& pod = *job_pod->pod;
+          return !pod.Terminal() && !pod.node_name.empty() &&
+                 (seen_.node_ready(pod.node_name) ||
+                  (MayLinger(*job_pod) && !pod.meta.Label(kLiveLabel).empty()));
         });
     if (old_pods_live) {
       return;
@@ -357,14 +387,45 @@ class Decider {
       LookAgainIn(seen_.start_after - seen_.steady_now);
       return;
     }
+    if (!seen_.can_build) {
+      const bool complete = std::none_of(pods.present.begin(), pods.present.end(),
+                                         [](const JobPod* job_pod) { return job_pod == nullptr; });
+      if (!complete) {
+        out_.withdraw = seen_.refusal.value_or(
+            Refusal{std::string(wait_reason::kBindFailed), "pods are missing and cannot be made"});
+      }
+      return;
+    }
     out_.want_service = true;
     for (size_t i = 0; i < pods.present.size(); ++i) {
       const scheduler::RankBlock& block = (*seen_.blocks)[i];
-      if (pods.present[i] == nullptr &&
+      if (pods.present[i] == nullptr && !BlockSucceeded(i, pods) &&
           !seen_.creating->contains(PodName(seen_.job->meta, block.first_rank, block.epoch))) {
         out_.create.push_back(i);
       }
     }
+  }
+
+  // While pods of gangs are being bound, one that waits for its turn is not stuck, up to a point.
+  base::SteadyTime BindDeadline(const JobPod& job_pod) const {
+    const base::SteadyTime by_turn =
+        std::max(job_pod.first_seen, seen_.last_bind) + seen_.bind_deadline;
+    return std::min(by_turn, job_pod.first_seen + kBindDeadlinesMax * seen_.bind_deadline);
+  }
+
+  // A gang of which some pods cannot be made holds GPUs for nothing.
+  bool CreationHopeless() {
+    for (const auto& [name, error] : *seen_.create_errors) {
+      if (seen_.steady_now >= error.since + seen_.bind_deadline) {
+        out_.withdraw = Refusal{
+            std::string(wait_reason::kBindFailed),
+            fmt::format("pod {} could not be created for {}: {}", name,
+                        absl::FormatDuration(seen_.steady_now - error.since), error.message)};
+        return true;
+      }
+      LookAgainIn(error.since + seen_.bind_deadline - seen_.steady_now);
+    }
+    return false;
   }
 
   // Pods that were created and cannot be bound: their block must find another home.
@@ -373,7 +434,7 @@ class Decider {
       const scheduler::RankBlock& block = (*seen_.blocks)[i];
       const JobPod* job_pod = pods.present[i];
       if (job_pod == nullptr || !job_pod->pod->node_name.empty()) {
-        if (job_pod == nullptr && !seen_.node_exists(block.node)) {
+        if (job_pod == nullptr && !BlockSucceeded(i, pods) && !seen_.node_exists(block.node)) {
           out_.moves.push_back({i, fmt::format("node {} is gone", block.node)});
         }
         continue;
@@ -384,7 +445,7 @@ class Decider {
         continue;
       }
       const kube::Condition* scheduled = kube::FindCondition(pod.conditions, "PodScheduled");
-      const base::SteadyTime deadline = job_pod->first_seen + seen_.bind_deadline;
+      const base::SteadyTime deadline = BindDeadline(*job_pod);
       if (job_pod->unschedulable_since) {
         const base::SteadyTime settled = *job_pod->unschedulable_since + kUnschedulableSettle;
         if (seen_.steady_now >= std::min(settled, deadline)) {
@@ -455,6 +516,9 @@ class Decider {
       return;
     }
     RemoveSuperseded(pods.superseded);
+    if (CreationHopeless()) {
+      return;
+    }
     DecideMoves(pods);
     if (out_.moves.empty()) {
       DecideCreate(pods);

@@ -18,8 +18,10 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -42,6 +44,15 @@ struct JobPod {
   base::SteadyTime first_seen;
   std::optional<base::SteadyTime> unschedulable_since;  // kube-scheduler's condition says so
 };
+
+// That the API server answers the creation of a pod with errors.
+struct CreateError {
+  base::SteadyTime since;  // the first of them in a row
+  std::string message;     // of the last one
+};
+
+// A rank block's first rank, and the epoch of its home.
+using RankAndEpoch = std::pair<int64_t, int64_t>;
 
 // Why a job is not admitted.
 struct Refusal {
@@ -70,7 +81,13 @@ struct JobObservation {
   std::function<bool(std::string_view)> node_ready;
   absl::Time now;
   base::SteadyTime steady_now;
+  bool can_build = true;  // false: pods that are missing cannot be made
+  // Pods that the API server refuses to create, by name.
+  const std::map<std::string, CreateError>* create_errors = nullptr;
+  // Blocks whose pod has succeeded: they are done, whatever becomes of the pod.
+  const std::set<RankAndEpoch>* succeeded = nullptr;
   base::SteadyTime start_after;  // back-off: no pod, no place before
+  base::SteadyTime last_bind;    // when a pod of any gang was bound last
   absl::Duration bind_deadline = absl::Seconds(30);
 };
 
@@ -106,7 +123,8 @@ struct JobDecision {
   bool release = false;     // gives its homes back to the ledger
   std::vector<BlockMove> moves;
   std::optional<Restart> restart;
-  bool delete_job = false;  // ttlSecondsAfterFinished has passed
+  std::optional<Refusal> withdraw;  // the gang cannot be completed: all or none
+  bool delete_job = false;          // ttlSecondsAfterFinished has passed
   std::vector<EventNote> events;
   absl::Duration look_again = absl::InfiniteDuration();  // when time alone changes the decision
 };

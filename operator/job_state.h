@@ -64,6 +64,10 @@ struct JobState {
   std::map<std::string, JobPod> pods;                // by name
   std::map<std::string, base::SteadyTime> creating;  // names sent and not seen yet
   std::map<std::string, bool> deleting;              // UIDs asked to be deleted; true: by force
+  std::map<std::string, CreateError> create_errors;  // by name; gone when the pod is seen
+  int create_failures = 0;                           // in a row; sets the delay of the next try
+  std::set<std::string> superseding;                 // names whose live label is being taken
+  std::set<RankAndEpoch> succeeded;                  // blocks whose pod has succeeded
   std::set<std::string> companions;  // Service and ConfigMap that exist or are being created
 
   std::vector<std::string> excluded;  // nodes where this gang's pods could not be bound

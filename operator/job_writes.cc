@@ -1,4 +1,5 @@
 // What a job's visit does through the API server: pods, the Service, the status.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -13,6 +14,8 @@ namespace asterism::operators {
 namespace {
 
 constexpr absl::Duration kCounterWriteInterval = absl::Seconds(2);
+// With many jobs in the queue, each pass changes the positions of all: at most 100 writes a second.
+constexpr absl::Duration kCounterWriteSpacing = absl::Milliseconds(10);
 constexpr absl::Duration kRetryFirst = absl::Milliseconds(500);
 constexpr absl::Duration kRetryMax = absl::Seconds(30);
 
@@ -118,6 +121,7 @@ void JobController::OnPodCreated(const std::string& uid, const std::string& name
   }
   JobState& state = *found->second;
   if (reply.ok()) {
+    state.create_failures = 0;
     return;  // the watch shows it and takes it out of `creating`
   }
   if (absl::IsAlreadyExists(reply.status())) {
@@ -131,7 +135,26 @@ void JobController::OnPodCreated(const std::string& uid, const std::string& name
              fmt::format("pod {}: {}", name, base::ToStd(reply.status().message())));
     return;
   }
-  Remind(state, kRetryFirst);
+  NoteCreateError(state, name, reply.status());
+}
+
+// Only what the API server itself answered counts against the gang: while it is away, nobody can
+// bind anything anyhow.
+void JobController::NoteCreateError(JobState& state, const std::string& name,
+                                    const absl::Status& status) {
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+    state.create_errors.clear();
+  } else {
+    CreateError& error =
+        state.create_errors.try_emplace(name, CreateError{clock_.SteadyNow(), ""}).first->second;
+    error.message = base::ToStd(status.message());
+  }
+  const base::SteadyTime next = clock_.SteadyNow() + RetryDelay(state.create_failures);
+  if (next > state.start_after) {
+    state.start_after = next;
+    ++state.create_failures;
+  }
+  MarkDirty(state.meta().uid);
 }
 
 // The name is taken: by our own earlier attempt, or by somebody else's pod.
@@ -150,9 +173,10 @@ void JobController::ConfirmExistingPod(const std::string& uid, const std::string
                 JobState& state = *again->second;
                 if (reply.ok()) {
                   const absl::StatusOr<kube::RawObject> object = kube::ObjectOf(*reply);
-                  const absl::StatusOr<kube::ObjectMeta> meta =
-                      object.ok() ? kube::DecodeMeta(*object) : object.status();
-                  if (meta.ok() && meta->Label(kJobUidLabel) == uid) {
+                  const absl::StatusOr<kube::Pod> pod =
+                      object.ok() ? kube::DecodePod(*object) : object.status();
+                  GangPodMark mark;
+                  if (pod.ok() && ReadGangPodMark(*pod, mark) && mark.job_uid == uid) {
                     return;  // ours; the watch shows it
                   }
                   state.creating.erase(name);
@@ -194,7 +218,15 @@ void JobController::RemovePod(JobState& state, const PodRemoval& removal) {
 void JobController::Supersede(JobState& state, const std::string& pod_name) {
   client_.Patch(kube::kPods, {state.meta().namespace_name, pod_name},
                 fmt::format(R"({{"metadata":{{"labels":{{"{}":null}}}}}})", kLiveLabel),
-                {.type = kube::PatchType::kMerge}, [](const absl::StatusOr<kube::Reply>&) {});
+                {.type = kube::PatchType::kMerge},
+                alive_.Wrap([this, uid = state.meta().uid,
+                             pod_name](const absl::StatusOr<kube::Reply>& reply) {
+                  const auto found = jobs_.find(uid);
+                  if (found != jobs_.end() && !reply.ok()) {
+                    found->second->superseding.erase(pod_name);
+                    Remind(*found->second, kRetryFirst);
+                  }
+                }));
 }
 
 void JobController::DeleteJob(JobState& state) {
@@ -215,8 +247,10 @@ void JobController::WriteStatus(JobState& state) {
   const base::SteadyTime now = clock_.SteadyNow();
   if (SameButCounters(state.status, writer.acknowledged)) {
     const absl::Duration since = now - writer.last_write;
-    if (since < kCounterWriteInterval) {
-      Remind(state, kCounterWriteInterval - since);
+    const absl::Duration interval =
+        std::max(kCounterWriteInterval, kCounterWriteSpacing * dispatcher_.size());
+    if (since < interval) {
+      Remind(state, interval - since);
       return;
     }
   }
@@ -261,6 +295,14 @@ void JobController::OnStatusWritten(const std::string& uid,
   writer.in_flight.reset();
   if (absl::IsNotFound(reply.status())) {
     return;  // deleted; the watch will tell
+  }
+  if (absl::IsInvalidArgument(reply.status()) && !state.status.placement.runs.empty() &&
+      !SameStory(state.status, writer.acknowledged)) {
+    // It will never take this placement, and its GPUs are held for nothing.
+    Withdraw(state, wait_reason::kInvalidSpec,
+             fmt::format("the API server refuses the status that says where the job runs: {}",
+                         base::ToStd(reply.status().message())));
+    return;
   }
   base::LogWarning("status_write_failed",
                    {{"job", state.meta().Key()}, {"error", std::string(reply.status().message())}});
@@ -314,8 +356,23 @@ void JobController::AdoptStatus(JobState& state, kube::Shared<TrainingJob> job) 
   state.writer.acknowledged = state.status;
   state.admission_generation = -1;
   RestorePlacement(state);
+  if (Overlaps(state)) {
+    Withdraw(state, wait_reason::kBindFailed,
+             "its place was given to another job while the leader changed");
+  }
   feed_.Publish();
   MarkDirty(state.meta().uid);
+}
+
+// Whether a block without a bound pod lies where the GPUs are held by others. What is bound stays.
+bool JobController::Overlaps(const JobState& state) const {
+  const scheduler::Ledger& ledger = feed_.ledger();
+  return std::any_of(state.blocks.begin(), state.blocks.end(), [&](const auto& block) {
+    const auto pod = state.pods.find(PodName(state.meta(), block.first_rank, block.epoch));
+    const topology::NodeId node = ledger.cluster().FindNode(block.node);
+    return (pod == state.pods.end() || pod->second.pod->node_name.empty()) && node.valid() &&
+           ledger.Free(node)[state.admission.request.gpu_slot] < 0;
+  });
 }
 
 }  // namespace asterism::operators

@@ -5,11 +5,11 @@
 namespace asterism::operators {
 
 std::string JobInstance(const kube::ObjectMeta& job) {
-  return fmt::format("{}-{}", job.name, std::string_view(job.uid).substr(0, 5));
+  return scheduler::GangInstance(job.name, job.uid);
 }
 
 std::string PodName(const kube::ObjectMeta& job, int64_t first_rank, int64_t epoch) {
-  return fmt::format("{}-r{}-e{}", JobInstance(job), first_rank, epoch);
+  return scheduler::GangPodName(job.name, job.uid, first_rank, epoch);
 }
 
 std::string HostName(const kube::ObjectMeta& job, int64_t first_rank) {

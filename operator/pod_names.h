@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "kube/object.h"
-#include "scheduler/gang_pod_keys.h"
+#include "scheduler/gang_pod.h"
 
 namespace asterism::operators {
 

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "scheduler/extender/node_score.h"
+#include "scheduler/gang_pod.h"
 
 namespace asterism::scheduler::extender {
 namespace {
@@ -49,6 +50,16 @@ std::optional<SlotAmount> Overcommitted(const NodeView& node, const PodDemand& d
   return std::nullopt;
 }
 
+// Labels can be forged by anybody who may create a pod anywhere; this name in this namespace only
+// by those who may act for the job.
+bool IsTheGangsPod(const GangView& gang, const PodQuestion& pod, int64_t first_rank,
+                   int64_t epoch) {
+  const std::string_view key = gang.name;
+  const size_t slash = key.find('/');
+  return slash != std::string_view::npos && pod.namespace_name == key.substr(0, slash) &&
+         pod.name == GangPodName(key.substr(slash + 1), gang.uid, first_rank, epoch);
+}
+
 }  // namespace
 
 std::string_view GangRefusalName(GangRefusal refusal) {
@@ -84,6 +95,13 @@ GangAnswer CheckGangPod(const LedgerView& view, const NodeTable& table, const Po
     return Refuse(GangRefusal::kMoved,
                   fmt::format("rank block {} moved in epoch {}, this pod is of epoch {} (job {})",
                               ranks->first, block->epoch, *epoch, gang.name));
+  }
+  if (!IsTheGangsPod(gang, pod, ranks->first, *epoch)) {
+    return Refuse(
+        GangRefusal::kNotPlaced,
+        fmt::format("gang not placed: the pod of rank block {} of job {} has another name "
+                    "or namespace; only Asterism creates the pods of a gang",
+                    ranks->first, gang.name));
   }
   GangAnswer answer{.node = table.Find(block->node), .first_rank = ranks->first};
   if (answer.node == kNoNode) {

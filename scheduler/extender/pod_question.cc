@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "kube/pod_requests.h"
 #include "kube/quantity.h"
-#include "scheduler/gang_pod_keys.h"
+#include "scheduler/gang_pod.h"
 
 namespace asterism::scheduler::extender {
 namespace {

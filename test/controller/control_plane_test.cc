@@ -201,6 +201,112 @@ TEST_F(ControlPlaneTest, AGivenBackLeaseIsTakenWithinItsRetryPeriod) {
   EXPECT_TRUE(cluster_.RunUntil([&] { return cluster_.leader() != nullptr; }, absl::Seconds(2)));
 }
 
+TEST_F(ControlPlaneTest, WhatAChangeMakesImpossibleDoesNotReachPodsThatRun) {
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  cluster_.PatchJob("llama", {{"spec", {{"priorityClassName", "typo"}}}});
+  cluster_.Run(absl::Seconds(5));
+  EXPECT_EQ(cluster_.StateOf("llama"), "Running");
+  cluster_.StartController("b");
+  cluster_.KillController("a");
+  cluster_.Run(absl::Seconds(20));
+  EXPECT_EQ(cluster_.StateOf("llama"), "Running") << "nor does the next leader's rebuild";
+  // A restart needs new pods, and those cannot be made: the job says so, whole, until it is mended.
+  cluster_.EndPods("llama", 1);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return WaitReason("llama") == "InvalidSpec"; }));
+  ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.PodsOf("llama").size() <= 1; }));
+  cluster_.PatchJob("llama", {{"spec", {{"priorityClassName", nullptr}}}});
+  EXPECT_TRUE(Reaches("llama", "Running"));
+}
+
+TEST_F(ControlPlaneTest, AForgedPodOfAnotherNamespaceHarmsNobody) {
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  nlohmann::json pod = cluster_.PodsOf("llama").begin()->second;
+  pod["metadata"]["namespace"] = "elsewhere";
+  for (const char* name : {"zzz", ""}) {
+    if (*name != '\0') {
+      pod["metadata"]["name"] = name;
+    } else {
+      pod["metadata"]["name"] = cluster_.PodsOf("llama").begin()->first;
+    }
+    pod["metadata"].erase("uid");
+    pod["metadata"].erase("resourceVersion");
+    pod["spec"].erase("nodeName");
+    pod["status"] = {{"phase", "Failed"}};
+    cluster_.server().Put(kube::kPods, pod);
+  }
+  cluster_.Run(absl::Seconds(20));
+  EXPECT_EQ(cluster_.StateOf("llama"), "Running");
+  EXPECT_EQ(Epoch("llama"), 1);
+}
+
+TEST_F(ControlPlaneTest, ATemplateThatIsForbiddenForAMomentIsAskedForAgain) {
+  bool account = false;
+  cluster_.server().SetAdmission(
+      [&](const kube::ResourceType& type, std::string_view verb, nlohmann::json&) -> absl::Status {
+        if (type.plural == "pods" && verb == "create" && !account) {
+          return absl::PermissionDeniedError("error looking up service account research/default");
+        }
+        return absl::OkStatus();
+      });
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return WaitReason("llama") == "InvalidTemplate"; }));
+  cluster_.Run(absl::Seconds(10));
+  account = true;
+  EXPECT_TRUE(Reaches("llama", "Running"));
+  cluster_.server().SetAdmission(nullptr);
+}
+
+TEST_F(ControlPlaneTest, ADeadWebhookLeavesNoHalfGang) {
+  int admitted = 0;
+  cluster_.server().SetAdmission(
+      [&](const kube::ResourceType& type, std::string_view verb, nlohmann::json&) -> absl::Status {
+        if (type.plural == "pods" && verb == "create" && ++admitted > 3) {  // a dry run, two pods
+          return absl::InternalError("failed calling webhook");
+        }
+        return absl::OkStatus();
+      });
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return WaitReason("llama") == "BindFailed"; }));
+  ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.PodsOf("llama").empty(); }));
+  EXPECT_LT(admitted, 200) << "it backs off";
+  cluster_.server().SetAdmission(nullptr);
+  EXPECT_TRUE(Reaches("llama", "Running"));
+}
+
+TEST_F(ControlPlaneTest, AServiceOfTheJobsNameIsTheJobsOrTheJobSaysSo) {
+  const kube::ObjectName name{"research", "llama"};
+  cluster_.server().Put(kube::kServices,
+                        {{"metadata", {{"name", "llama"}, {"namespace", "research"}}}});
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return WaitReason("llama") == "BindFailed"; }));
+  EXPECT_THAT(cluster_.StatusOf("llama")["waiting"]["message"].get<std::string>(),
+              HasSubstr("a Service research/llama exists that is not of this job"));
+  cluster_.server().Remove(kube::kServices, name);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  ASSERT_NE(cluster_.server().Find(kube::kServices, name), nullptr);
+}
+
+TEST_F(ControlPlaneTest, TheServiceOfAnEarlierJobOfThatNameIsReplaced) {
+  const kube::ObjectName name{"research", "llama"};
+  cluster_.server().Put(kube::kServices, {{"metadata",
+                                           {{"name", "llama"},
+                                            {"namespace", "research"},
+                                            {"ownerReferences",
+                                             {{{"apiVersion", "asterism.dev/v1alpha1"},
+                                               {"kind", "TrainingJob"},
+                                               {"name", "llama"},
+                                               {"uid", "of-before"}}}}}}});
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  const auto uid = cluster_.Job("llama")["metadata"]["uid"];
+  EXPECT_TRUE(cluster_.RunUntil([&] {
+    const auto service = cluster_.server().Find(kube::kServices, name);
+    return service != nullptr && (*service)["metadata"]["ownerReferences"][0]["uid"] == uid;
+  }));
+}
+
 // A watch that lags behind the last reign's writes must not make the next one promise room twice.
 TEST_F(ControlPlaneTest, ANewLeaderWaitsForThePresentBeforeItActs) {
   cluster_.StartController("b");

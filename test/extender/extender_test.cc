@@ -169,6 +169,18 @@ TEST_F(ExtenderTest, GangPodWithoutUsableAnnotationsIsNotPlaced) {
   }
 }
 
+// Whoever may create pods anywhere can write the labels of a gang.
+TEST_F(ExtenderTest, AForgedPodGetsNoPlaceOfTheGang) {
+  builder_.AddBlock("llama", 0, "gpu-0-1", 1, "");
+  const Json other_name = Filter({.name = "thief", .job_uid = "llama"}, {"gpu-0-1"});
+  EXPECT_THAT(Reason(other_name, "gpu-0-1"),
+              HasSubstr("the pod of rank block 0 of job research/llama has another name"));
+  const Json other_namespace =
+      Filter({.job_uid = "llama", .namespace_name = "elsewhere"}, {"gpu-0-1"});
+  EXPECT_THAT(Passed(other_namespace), IsEmpty());
+  EXPECT_EQ(Refused("not_placed"), 2);
+}
+
 TEST_F(ExtenderTest, GangPodOnAnyOtherNodeIsRefused) {
   builder_.AddBlock("llama", 0, "gpu-0-1", 1, "");
   const Json answer = Filter({.job_uid = "llama"}, {"gpu-0-0", "gpu-0-1", "nowhere"});

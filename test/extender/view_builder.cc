@@ -1,9 +1,11 @@
 #include "test/extender/view_builder.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "base/check.h"
 #include "fmt/format.h"
+#include "scheduler/gang_pod.h"
 
 namespace asterism::scheduler::testing {
 
@@ -80,13 +82,18 @@ std::string PodJson(const PodShape& pod) {
     annotations =
         fmt::format(R"("asterism.dev/ranks":"{}","asterism.dev/epoch":"{}")", pod.ranks, pod.epoch);
   }
+  const std::string name =
+      !pod.name.empty()     ? pod.name
+      : pod.job_uid.empty() ? "pod"
+                            : GangPodName(pod.job_uid, pod.job_uid, std::atoll(pod.ranks.c_str()),
+                                          std::atoll(pod.epoch.c_str()));
   std::string environment;
   for (size_t i = 0; environment.size() < pod.extra_bytes; ++i) {
     environment += fmt::format(R"({}{{"name":"VARIABLE_{}","value":"some value of \"{}\""}})",
                                i == 0 ? "" : ",", i, i * i);
   }
   return fmt::format(
-      R"({{"metadata":{{"name":"{0}","namespace":"research","uid":"uid-{0}",)"
+      R"({{"metadata":{{"name":"{0}","namespace":"{5}","uid":"uid-{0}",)"
       R"("resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z",)"
       R"("labels":{{{1}}},"annotations":{{{2}}}}},)"
       R"("spec":{{"containers":[{{"name":"trainer","image":"registry.example/train:1",)"
@@ -94,7 +101,7 @@ std::string PodJson(const PodShape& pod) {
       R"("requests":{{"cpu":"4","memory":"32Gi","nvidia.com/gpu":"{4}"}}}}}}],)"
       R"("schedulerName":"asterism","tolerations":[{{"operator":"Exists"}}]}},)"
       R"("status":{{"phase":"Pending"}}}})",
-      pod.name, labels, annotations, environment, pod.gpus);
+      name, labels, annotations, environment, pod.gpus, pod.namespace_name);
 }
 
 std::string ArgsJson(const PodShape& pod, const std::vector<std::string>& node_names) {

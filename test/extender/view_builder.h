@@ -66,11 +66,12 @@ class PaddedBody {
 };
 
 struct PodShape {
-  std::string name = "pod";
+  std::string name;  // empty: the gang's own name for it, or "pod"
   int64_t gpus = 8;
   std::string job_uid;  // empty: a single pod
   std::string ranks = "0-7";
   std::string epoch = "1";
+  std::string namespace_name = "research";
   size_t extra_bytes = 0;  // of environment variables, as real pods have
 };
 

@@ -71,7 +71,8 @@ TEST_F(WireFormatTest, FieldsOfThePodComeInAnyOrder) {
   cell_.Publish(builder_.Build());
   EXPECT_THAT(Passed(Filter(R"({"Pod":{"status":{},"spec":{"containers":[{"resources":{"requests":
       {"nvidia.com/gpu":"8"}},"name":"c"}]},"metadata":{"annotations":{"asterism.dev\/epoch":"2",
-      "x":"y","asterism.dev/ranks":"8-15"},"labels":{"asterism.dev/job-uid":"job"},"name":"p"}},
+      "x":"y","asterism.dev/ranks":"8-15"},"labels":{"asterism.dev/job-uid":"job"},
+      "namespace":"research","name":"job-job-r8-e2"}},
       "NodeNames":["gpu-0-3"]})")),
               ElementsAre("gpu-0-3"));
 }

@@ -28,6 +28,8 @@ class JobReconcilerTest : public ::testing::Test {
     seen_.pods = &pods_;
     seen_.creating = &creating_;
     seen_.deleting = &deleting_;
+    seen_.create_errors = &create_errors_;
+    seen_.succeeded = &succeeded_;
     seen_.node_exists = [this](std::string_view node) {
       return !gone_.contains(std::string(node));
     };
@@ -87,6 +89,8 @@ class JobReconcilerTest : public ::testing::Test {
   std::map<std::string, JobPod> pods_;
   std::map<std::string, base::SteadyTime> creating_;
   std::map<std::string, bool> deleting_;
+  std::map<std::string, CreateError> create_errors_;
+  std::set<RankAndEpoch> succeeded_;
   std::set<std::string> gone_;
   std::set<std::string> not_ready_;
   JobObservation seen_;
@@ -414,6 +418,76 @@ TEST_F(JobReconcilerTest, AWarningGoesWithItsCause) {
   seen_.ignored_fields.clear();
   decision = Decide();
   EXPECT_EQ(kube::FindCondition(decision.status.conditions, kFieldsIgnored), nullptr);
+}
+
+// Its address would be published as its rank's as long as the kubelet is away.
+TEST_F(JobReconcilerTest, APodThatMayLingerGivesUpItsNameBeforeTheNewOnesStart) {
+  Place(/*epoch=*/2);
+  kube::Pod& old = AddPod(0, "Running", true, /*epoch=*/1);
+  not_ready_.insert("node-0");
+  blocks_[0].node = "node-9";
+  JobDecision decision = Decide();
+  EXPECT_THAT(decision.supersede, ElementsAre(old.meta.name));
+  EXPECT_THAT(decision.create, IsEmpty());
+  old.meta.labels.clear();
+  decision = Decide();
+  EXPECT_THAT(decision.supersede, IsEmpty());
+  EXPECT_THAT(decision.create, SizeIs(4));
+}
+
+TEST_F(JobReconcilerTest, AGangWhosePodsCannotBeMadeIsTakenBackWhole) {
+  Place();
+  AddPod(0, "Running");
+  create_errors_["llama-abcde-r8-e1"] = {seen_.steady_now, "failed calling webhook"};
+  EXPECT_FALSE(Decide().withdraw);
+  seen_.steady_now = seen_.steady_now + seen_.bind_deadline;
+  const JobDecision decision = Decide();
+  ASSERT_TRUE(decision.withdraw);
+  EXPECT_EQ(decision.withdraw->reason, "BindFailed");
+  EXPECT_THAT(decision.withdraw->message, HasSubstr("failed calling webhook"));
+  EXPECT_THAT(decision.create, IsEmpty());
+}
+
+TEST_F(JobReconcilerTest, PodsThatRunNeedNothingThatBuildsThem) {
+  Place();
+  AddAllPods("Running");
+  seen_.can_build = false;
+  seen_.refusal = Refusal{"InvalidSpec", "spec.priorityClassName: there is no such class"};
+  EXPECT_FALSE(Decide().withdraw);
+  pods_.erase(PodName(job_.meta, 8, 1));
+  const JobDecision decision = Decide();
+  ASSERT_TRUE(decision.withdraw) << "a missing pod cannot be made";
+  EXPECT_EQ(decision.withdraw->message, seen_.refusal->message);
+}
+
+TEST_F(JobReconcilerTest, ABlockThatSucceededIsDoneWhateverBecomesOfItsPod) {
+  Place();
+  AddAllPods("Running");
+  Set(kBound);
+  Set(kRunning);
+  pods_.erase(PodName(job_.meta, 24, 1));
+  succeeded_.insert({24, 1});
+  JobDecision decision = Decide();
+  EXPECT_FALSE(decision.restart);
+  EXPECT_THAT(decision.create, IsEmpty());
+  EXPECT_EQ(decision.status.pods.succeeded, 1);
+  for (auto& [name, job_pod] : pods_) {
+    auto pod = std::make_shared<kube::Pod>(*job_pod.pod);
+    pod->phase = "Succeeded";
+    job_pod.pod = pod;
+  }
+  EXPECT_TRUE(Decide().status.Is(kSucceeded));
+}
+
+TEST_F(JobReconcilerTest, APodThatWaitsForItsTurnIsNotStuck) {
+  Place();
+  AddAllPods("Pending", /*bound=*/false);
+  seen_.steady_now = seen_.steady_now + seen_.bind_deadline;
+  seen_.last_bind = seen_.steady_now + -kSecond;
+  EXPECT_THAT(Decide().moves, IsEmpty()) << "others are being bound";
+  seen_.steady_now = seen_.steady_now + 10 * seen_.bind_deadline;
+  seen_.last_bind = seen_.steady_now + -kSecond;
+  EXPECT_THAT(Decide().moves, SizeIs(4)) << "but not for ever";
 }
 
 }  // namespace
