@@ -1,4 +1,4 @@
-# Third-party libraries, all Debian 12 packages (cmake/packages.txt lists them with versions).
+# Third-party libraries, all Debian 12 packages (cmake/packages.txt lists them).
 find_package(absl REQUIRED)
 find_package(CURL REQUIRED)
 find_package(OpenSSL REQUIRED)

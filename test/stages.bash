@@ -8,8 +8,8 @@
 #   stage_await rig-build                             # ... and is reported here
 #   stages_end                                        # summary, then "N passed, M failed[, K skipped]"
 #
-# A stage counts as one test, unless its log ends with such a line of its own or with ctest's: then
-# those tests count. Ctrl-C (also SIGTERM and SIGHUP) ends what was started.
+# A stage counts as one test, unless its log ends with such a line of its own, or with that of ctest
+# or of Python's unittest: then those tests count. Ctrl-C (also SIGTERM and SIGHUP) ends what was started.
 
 declare -A STAGE_STATE=() STAGE_PID=() STAGE_BEGAN=() STAGE_LIMIT=()
 declare -a STAGE_ROWS=() STAGE_FAULTS=()
@@ -63,10 +63,16 @@ stage_await() {
 
 # Prints "passed failed skipped" as the log tells them; nothing where it does not.
 stage_counts() {
-  sed -nE \
-    -e 's/^([0-9]+) passed, ([0-9]+) failed(, ([0-9]+) skipped)?$/\1 \2 \4/p' \
-    -e 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of ([0-9]+)$/ctest \1 \2/p' "$1" |
-    tail -n 1 | awk '$1 == "ctest" { print $3 - $2, $2, 0; next } { print $1, $2, $3 + 0 }'
+  awk '
+    /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/ { good = $1; bad = $3; left = $5 + 0 }
+    /^[0-9]+% tests passed, [0-9]+ tests failed out of [0-9]+$/ { good = $NF - $4; bad = $4; left = 0 }
+    /^Ran [0-9]+ tests? in / { ran = $2 }
+    /^(OK|FAILED)( \(.*\))?$/ && ran != "" {
+      bad = number("failures") + number("errors"); left = number("skipped"); good = ran - bad - left
+      if (good < 0) good = 0    # a test with subtests can fail more than once
+    }
+    function number(what) { return match($0, what "=[0-9]+") ? substr($0, RSTART + length(what) + 1) + 0 : 0 }
+    END { if (good != "") print good, bad, left }' "$1"
 }
 
 stage_report() {
@@ -96,7 +102,7 @@ stage_report() {
 # The lines of a log that name what failed, short, for a reader who sees the end of the output only.
 stage_faults() {
   local lines
-  lines=$(grep -aE '^(FAIL|not ok|FAILED)|\*\*\*|FAILED +\]|Failure$|error:|Error:|(SUMMARY|FATAL): ' "$1" | tail -n 6)
+  lines=$(grep -aE '^(FAIL|not ok|FAILED)|\*\*\*|FAILED +\]|Failure$|error:|Error:|remedy:|(SUMMARY|FATAL): ' "$1" | tail -n 6)
   [[ -n $lines ]] || lines=$(tail -n 3 "$1")
   cut -c 1-160 <<<"$lines"
 }

@@ -19,6 +19,7 @@ NAMESPACE, JOB = "research", "llama"
 IDENTITY = "asterism-controller-0"
 _LEADING_TIMEOUT_S = 60.0
 _RUNNING_TIMEOUT_S = 180.0
+_ACCOUNT_TIMEOUT_S = 30.0
 _TOKEN_SECONDS = 30 * 86400
 
 
@@ -26,7 +27,7 @@ class Demo:
     def __init__(self, home):
         self.home = home
         self.rig = rigs.Rig("demo", NODES)
-        self.rig.name = RIG
+        self.rig.name, self.rig.owner = RIG, None
 
     @property
     def log(self):
@@ -99,7 +100,12 @@ class Demo:
         return seconds
 
     def _wait_account(self):
+        """Pods are refused before kube-controller-manager has made it."""
+        deadline = time.monotonic() + _ACCOUNT_TIMEOUT_S
         while not self.api.get("ServiceAccount", "default", NAMESPACE):
+            if time.monotonic() > deadline:
+                raise Failed(f"namespace {NAMESPACE} gets no ServiceAccount within {_ACCOUNT_TIMEOUT_S:.0f} s: does kube-controller-manager "
+                             f"run? Its log: {self.rig['ASTERISM_RIG_LOGS']}/kube-controller-manager.log")
             time.sleep(0.05)
 
     def job(self):

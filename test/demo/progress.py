@@ -112,11 +112,7 @@ def _watch(builds, began):
 
 def _failure(build):
     lines = build.text().strip().splitlines()
-    # The rig's and the packages' scripts end with "error: ..." and "remedy: ...".
+    # Both builds end with "remedy: ..." where they know one.
     remedy = next((line.removeprefix("remedy: ") for line in reversed(lines) if line.startswith("remedy: ")), None)
     text = "\n".join(line for line in lines[-25:] if not line.startswith("remedy: "))
-    if remedy is None and "No space left on device" in text:
-        remedy = "free about 8 GiB, then start again: what is built stays"
-    if remedy is None and re.search(r"Killed|out of memory|Cannot allocate memory", text):
-        remedy = "the machine ran out of memory: end other programs (a build needs about 4 GiB), then start again"
     return RigError(f"building {build.name} failed:\n{text}", remedy or "the lines above say what; start again to go on from there")

@@ -49,7 +49,7 @@ leaderElection:
   resourceName: asterism-kube-scheduler    # with the default name it would fight for the lease of the cluster's own scheduler
   resourceNamespace: {{ .Release.Namespace }}
 profiles:
-- schedulerName: {{ .Values.config.schedulerName }}
+- schedulerName: {{ toYaml .Values.config.schedulerName }}
 extenders:
 - urlPrefix: {{ include "asterism.extenderUrl" . }}
   filterVerb: filter

@@ -1,10 +1,9 @@
 """A rig of this run: brings it up, hurts its parts, takes it down.
 
-Names carry the pid of the run, so that rigs of a run that was killed are known and taken down by the next one.
+The rig and the folder of a run know its process, so that what a killed run leaves is taken down by the next one.
 """
 
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ import time
 from harness import places
 from harness.failure import Failed
 
-from rig import places as rig_places  # noqa: E402  (on the path through harness.places)
+from rig import orphans, places as rig_places  # noqa: E402  (on the path through harness.places)
 
 _UP_TIMEOUT_S = 1800     # builds the programs where they are missing
 _COMMAND_TIMEOUT_S = 150
@@ -22,6 +21,7 @@ _COMMAND_TIMEOUT_S = 150
 class Rig:
     def __init__(self, prefix, nodes, profile="scale", options=()):
         self.name = f"{prefix}-{nodes}-{os.getpid()}"
+        self.owner = os.getpid()    # None: the rig is to outlive this process
         self.nodes = nodes
         self.variables = {}
         self._profile = profile
@@ -32,6 +32,8 @@ class Rig:
 
     def up(self, quiet=True):
         command = [places.RIG / "up", "--name", self.name, "--profile", self._profile, "--nodes", str(self.nodes), *self._options]
+        if self.owner:
+            command += ["--owner", str(self.owner)]
         output = subprocess.PIPE if quiet else None
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT if quiet else None,
                               text=True, timeout=_UP_TIMEOUT_S, check=False)
@@ -41,14 +43,12 @@ class Rig:
 
     def make_scratch(self):
         """A folder for files of this run; it goes with the rig."""
-        folder = _scratch(self.name)
-        folder.mkdir(mode=0o700)
-        return folder
+        return orphans.make_folder(self.name)
 
     def down(self):
         subprocess.run([places.RIG / "down", "--name", self.name], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                        timeout=_COMMAND_TIMEOUT_S, check=False)
-        shutil.rmtree(_scratch(self.name), ignore_errors=True)
+        shutil.rmtree(rig_places.run_folder(self.name), ignore_errors=True)
 
     def __getitem__(self, variable):
         return self.variables[variable]
@@ -112,20 +112,9 @@ def read_environment(path):
     return variables
 
 
-def _scratch(name):
-    return rig_places.root() / f"asterism-run-{os.getuid()}-{name}"
-
-
-def take_down_orphans(prefix):
-    """Takes down rigs of runs of this kind whose process is gone."""
-    pattern = re.compile(re.escape(prefix) + r"-\d+-(\d+)")
-    folders = [entry.name.removeprefix(_scratch("").name) for entry in rig_places.root().iterdir() if entry.name.startswith(_scratch("").name)]
-    for name in {*rig_places.names(), *folders}:
-        match = pattern.fullmatch(name)
-        if match and not os.path.exists(f"/proc/{match[1]}"):
-            shutil.rmtree(_scratch(name), ignore_errors=True)
-            subprocess.run([places.RIG / "down", "--name", name], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                           timeout=_COMMAND_TIMEOUT_S, check=False)
+def take_down_orphans(_prefix):
+    """What killed runs of any kind have left; `make_scratch` and `up` do the same."""
+    orphans.take_down()
 
 
 def steadily(action, timeout_s=30.0, retry=(OSError,)):

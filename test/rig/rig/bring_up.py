@@ -7,7 +7,8 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from rig import builder, certificates, components, kubeconfigs, nodes, places, ports, processes, programs, readiness, scheduler_config, state
+from rig import (builder, certificates, components, kubeconfigs, nodes, orphans, places, ports, processes, programs, readiness,
+                 scheduler_config, state)
 from rig.api_client import ApiClient, ApiError
 from rig.errors import ALREADY_RUNNING, RigError
 
@@ -34,6 +35,7 @@ class Extender:
 @dataclass
 class Options:
     name: str = "default"
+    owner: int = None  # pid of the process that takes the rig down; None: a person does
     profile: str = "control"
     node_count: int = 0
     gpus: int = 8
@@ -71,6 +73,8 @@ def check_machine(options):
 
 
 def up(options):
+    # First, since what they hold of the machine is needed.
+    orphans.take_down()
     check_machine(options)
     needed = {"kube-scheduler" if name == components.ASTERISM_SCHEDULER else name for name in _component_names(options)} | {"kubectl"}
     built = builder.ensure([name for name in programs.PROGRAMS if name in needed])
@@ -111,6 +115,8 @@ class _Start:
         self.began = time.monotonic()
 
     def run(self):
+        if self.options.owner:
+            processes.write_pid(self.rig.owner_file(), self.options.owner)
         processes.write_own_pid(self.rig.up_pid_file())
         for part in ("bin", "kubeconfigs", "config", "logs", "run", "etcd"):
             (self.rig / part).mkdir(mode=0o700)

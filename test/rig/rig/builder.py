@@ -7,6 +7,7 @@ goes on with the next program that is missing. A lock makes a second build wait 
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,8 @@ from rig.errors import RigError
 _NEEDED_GIB = 6.0
 # A part of a build needs less: space per program that is still missing, and a floor for its modules.
 _FLOOR_GIB = 2.0
+# Their schemas and vectors are what the product's own Kubernetes client is measured by.
+_MODULES_OF_TESTS = ("k8s.io/api", "k8s.io/apimachinery")
 _PIPE_TICK_S = 10.0
 _TERMINAL_TICK_S = 1.0
 
@@ -33,6 +36,21 @@ def ensure(names, quiet_when_done=True):
     elif not quiet_when_done:
         print(f"all {len(names)} programs are there")
     return {name: programs.locate(name) for name in names}
+
+
+def fetch_modules():
+    """Returns the folder of Go's module cache, which then has the modules that tests read files of."""
+    go = go_tool.find()
+    done = subprocess.run(
+        [go, "mod", "download", *_MODULES_OF_TESTS], cwd=programs.places.MODULES / "kubernetes",
+        env={**os.environ, **programs.BUILD_ENVIRONMENT}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        output = done.stdout + done.stderr
+        if go_tool.is_network_failure(output):
+            raise go_tool.network_error(output)
+        raise RigError(f"cannot fetch {', '.join(_MODULES_OF_TESTS)}:\n{output.strip()[-1500:]}",
+                       f"try it by hand: go mod download, in {programs.places.MODULES / 'kubernetes'}")
+    return go_tool.environment_value(go, "GOMODCACHE")
 
 
 def _build_locked(names):
@@ -98,7 +116,7 @@ def _build(go, folder, program, label):
         text = output.read()
     if process.returncode != 0:
         partial.unlink(missing_ok=True)
-        raise _failure(program, text)
+        raise failure(program, text)
     os.rename(partial, folder / program.name)
     print(f"{label} {program.name}: done in {time.monotonic() - started:.0f} s")
 
@@ -119,11 +137,15 @@ def _watch(process, program, label, started):
         print("\r\033[K", end="")
 
 
-def _failure(program, output):
+def failure(program, output):
+    """What `go build` means, and what to do about it."""
     if go_tool.is_network_failure(output):
         return go_tool.network_error(output)
     if "no space left on device" in output:
         return RigError(f"the disk is full: {program.name} could not be built", "free about 6 GiB and start again")
+    if re.search(r"signal: killed|out of memory|cannot allocate memory", output):
+        return RigError(f"the machine ran out of memory: {program.name} could not be built",
+                        "end other programs (a build needs about 4 GiB), then start again: what is built stays")
     return RigError(
         f"{program.name} could not be built:\n{output.strip()[-3000:]}",
         f"try it by hand in {programs.places.MODULES / program.module}; `go clean -cache` helps after a crash of the machine")

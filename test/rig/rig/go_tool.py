@@ -17,10 +17,11 @@ _REMEDY = (
     f"install Go {NEEDED[0]}.{NEEDED[1]} or newer and put it into PATH; any older Go is enough to fetch that one:"
     " as root `apt-get install golang-go`, then start this command again"
 )
-# What go prints when the module proxy cannot be reached.
+# What go and apt print when the module proxy or the package mirror cannot be reached.
 _NETWORK = re.compile(
-    r"dial tcp|no such host|connection refused|connection reset|i/o timeout|network is unreachable"
-    r"|proxyconnect|TLS handshake|temporary failure in name resolution|server misbehaving|502 Bad Gateway|503 Service",
+    r"dial tcp|no such host|connection (refused|reset|timed out|failed)|i/o timeout|network is unreachable"
+    r"|proxyconnect|TLS handshake|temporary failure|server misbehaving|502 Bad Gateway|503 Service"
+    r"|could not (resolve|connect)|unable to connect",
     re.IGNORECASE,
 )
 
@@ -89,15 +90,22 @@ def _download(go):
     return str(folder / "bin" / "go")
 
 
-def _install_by_apt():
+def install_by_apt():
     print("no Go on this machine: installing Debian's golang-go to fetch the right one", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "--no-install-recommends", "golang-go"]
+    output = ""
     for command in (install, ["apt-get", "update"], install):
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode == 0 and command is install:
             return
-    raise RigError(f"no Go, and apt-get could not install it:\n{(done.stdout + done.stderr).strip()[-800:]}", _REMEDY)
+        # All of it: after an `update` that reached nobody, `install` only says that it knows no such package.
+        output += done.stdout + done.stderr
+    if is_network_failure(output):
+        raise RigError(
+            "no Go on this machine, and the package mirror cannot be reached:\n" + output.strip()[-800:],
+            "check the network, behind a proxy set http_proxy; or install Go by other means and put it into PATH")
+    raise RigError(f"no Go, and apt-get could not install it:\n{output.strip()[-800:]}", _REMEDY)
 
 
 def find():
@@ -107,7 +115,7 @@ def find():
         if version and version >= NEEDED:
             return go
     if not _candidates() and os.getuid() == 0 and shutil.which("apt-get"):
-        _install_by_apt()
+        install_by_apt()
     for go in _candidates():
         if _version(go):
             return _download(go)

@@ -1,7 +1,7 @@
-"""Where things lie: the sources of the rig, the cache of built programs, the directory of each rig.
+"""Where things lie: the sources of the rig, the cache of built programs, the directory of each rig, folders of test runs.
 
   ASTERISM_CACHE     cache folder, default $HOME/.cache/asterism
-  ASTERISM_RIG_ROOT  where the directories of running rigs are made, default /tmp
+  ASTERISM_RIG_ROOT  where the directories of running rigs and the folders of test runs are made, default /tmp
 """
 
 import os
@@ -45,6 +45,19 @@ def names():
     prefix = _prefix()
     found = [entry.name[len(prefix):] for entry in root().iterdir() if entry.name.startswith(prefix)]
     return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def _run_prefix():
+    return f"asterism-run-{os.getuid()}-"
+
+
+def run_folder(name):
+    """For the files of a test run, see orphans.py."""
+    return root() / (_run_prefix() + name)
+
+
+def run_folders():
+    return sorted(entry for entry in root().iterdir() if entry.name.startswith(_run_prefix()))
 
 
 def is_own(path):

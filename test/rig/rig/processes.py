@@ -11,6 +11,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from rig.errors import USAGE, RigError
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _POLL_S = 0.01
 
@@ -26,9 +28,15 @@ def _start_time_and_state(pid):
 
 
 def write_own_pid(pid_file):
-    pid = os.getpid()
-    line = f"{pid} {_start_time_and_state(pid)[0]} {_BOOT_ID.read_text().strip()}\n"
-    temporary = f"{pid_file}.{pid}"
+    write_pid(pid_file, os.getpid())
+
+
+def write_pid(pid_file, pid):
+    found = _start_time_and_state(pid)
+    if found is None:
+        raise RigError(f"there is no process {pid}", code=USAGE)
+    line = f"{pid} {found[0]} {_BOOT_ID.read_text().strip()}\n"
+    temporary = f"{pid_file}.{os.getpid()}"
     with open(temporary, "w", encoding="ascii") as handle:
         handle.write(line)
     os.rename(temporary, pid_file)

@@ -1,6 +1,6 @@
 """Describes the rigs that are there: what runs, what is simulated."""
 
-from rig import components, places, processes, readiness, state
+from rig import components, orphans, places, processes, readiness, state
 
 
 def lines(rig):
@@ -10,6 +10,8 @@ def lines(rig):
         doing = "is being started" if processes.running_pid(rig.up_pid_file()) else "was never finished (the next `up` or `down` cleans it)"
         return [f"rig {rig.name}: {doing}"], False
     out = [f"rig {rig.name}: profile {found['profile']}, {rig / 'rig.env'}"]
+    if orphans.is_orphan(rig.folder):
+        out.append("  left by a run that was killed: the next `up`, or `down --orphans`, takes it down")
     healthy = True
     for name in found["components"]:
         text, good = _component(rig, found, name)

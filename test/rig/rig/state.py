@@ -3,6 +3,7 @@
   state.json      ports from the moment they are chosen; command lines; `complete` once `up` has ended well
   rig.env         the same for shells and tests: `export NAME='value'` lines; there only when the rig is ready
   up.pid          the `up` that works on it now
+  owner.pid       the process that the rig is for, where `up` was told; see orphans.py
   bin/ certificates/ kubeconfigs/ config/ etcd/ logs/
   run/NAME.pid    process of a component;  run/NAME.held: stopped on purpose by `component`
 """
@@ -15,7 +16,7 @@ import shlex
 import shutil
 import time
 
-from rig import components, places, processes
+from rig import components, orphans, places, processes
 from rig.errors import ALREADY_RUNNING, RigError
 
 _STATE_FILE = "state.json"
@@ -68,6 +69,9 @@ class Rig:
 
     def up_pid_file(self):
         return self / "up.pid"
+
+    def owner_file(self):
+        return orphans.owner_file(self.folder)
 
     def log(self, component):
         return self / "logs" / f"{component}.log"
