@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "operator/conditions.h"
+#include "operator/gang_pods.h"
 
 namespace asterism::operators {
 namespace {
@@ -13,31 +14,6 @@ namespace {
 // again within its back-off of 1 s.
 constexpr absl::Duration kUnschedulableSettle = absl::Seconds(3);
 constexpr int64_t kBindDeadlinesMax = 10;
-
-// Pods of a job sorted by what they are to its blocks.
-struct PodsByBlock {
-  std::vector<const JobPod*> present;     // one a block, null: no pod
-  std::vector<const JobPod*> superseded;  // older epoch, or no such block
-};
-
-PodsByBlock SortPods(const JobObservation& seen) {
-  PodsByBlock sorted;
-  const auto& blocks = *seen.blocks;
-  sorted.present.resize(blocks.size(), nullptr);
-  for (const auto& [name, job_pod] : *seen.pods) {
-    const auto index = static_cast<size_t>(job_pod.mark.first_rank /
-                                           std::max<int64_t>(1, seen.shape.processes_per_pod));
-    const bool is_present = index < blocks.size() &&
-                            blocks[index].first_rank == job_pod.mark.first_rank &&
-                            blocks[index].epoch == job_pod.mark.epoch;
-    if (is_present) {
-      sorted.present[index] = &job_pod;
-    } else {
-      sorted.superseded.push_back(&job_pod);
-    }
-  }
-  return sorted;
-}
 
 class Decider {
  public:
@@ -269,22 +245,7 @@ class Decider {
     out_.want_place = true;
   }
 
-  void CountPods(const PodsByBlock& pods) {
-    PodCounts counts{.desired = static_cast<int64_t>(seen_.blocks->size())};
-    for (size_t i = 0; i < pods.present.size(); ++i) {
-      const JobPod* job_pod = pods.present[i];
-      if (BlockSucceeded(i, pods)) {
-        ++counts.bound;
-        ++counts.succeeded;
-        continue;
-      }
-      if (job_pod == nullptr) {
-        continue;
-      }
-      counts.bound += job_pod->pod->node_name.empty() ? 0 : 1;
-      counts.running += job_pod->pod->phase == "Running" ? 1 : 0;
-      counts.failed += job_pod->pod->phase == "Failed" ? 1 : 0;
-    }
+  void TakeCounts(const PodCounts& counts) {
     out_.status.pods = counts;
     out_.status.placed = fmt::format("{}/{}", counts.desired, counts.desired);
     out_.status.gpus = counts.desired * seen_.shape.gpus_per_pod;
@@ -305,56 +266,6 @@ class Decider {
     out_.look_again = absl::ZeroDuration();
   }
 
-  bool BlockSucceeded(size_t i, const PodsByBlock& pods) const {
-    const scheduler::RankBlock& block = (*seen_.blocks)[i];
-    return seen_.succeeded->contains({block.first_rank, block.epoch}) ||
-           (pods.present[i] != nullptr && pods.present[i]->pod->phase == "Succeeded");
-  }
-
-  bool Succeeded(const PodsByBlock& pods) const {
-    const size_t needed =
-        seen_.job->spec.success_policy == SuccessPolicy::kRankZero ? 1 : pods.present.size();
-    for (size_t i = 0; i < needed; ++i) {
-      if (!BlockSucceeded(i, pods)) {
-        return false;
-      }
-    }
-    return needed > 0;
-  }
-
-  std::vector<LostPod> FindLost(const PodsByBlock& pods) const {
-    std::vector<LostPod> lost;
-    const bool was_bound = out_.status.Is(kBound);
-    for (size_t i = 0; i < pods.present.size(); ++i) {
-      const scheduler::RankBlock& block = (*seen_.blocks)[i];
-      const JobPod* job_pod = pods.present[i];
-      LostPod candidate{.first_rank = block.first_rank,
-                        .pod_name = PodName(seen_.job->meta, block.first_rank, block.epoch),
-                        .node = block.node,
-                        .node_gone = !seen_.node_ready(block.node),
-                        .container_name = seen_.job->spec.container_name};
-      if (seen_.succeeded->contains({block.first_rank, block.epoch})) {
-        continue;
-      }
-      if (job_pod == nullptr) {
-        if (was_bound && !seen_.creating->contains(candidate.pod_name)) {
-          lost.push_back(candidate);
-        }
-        continue;
-      }
-      const kube::Pod& pod = *job_pod->pod;
-      const bool bound = !pod.node_name.empty();
-      const bool taken_away = bound && pod.Deleting() && !seen_.deleting->contains(pod.meta.uid) &&
-                              pod.phase != "Succeeded";
-      const bool node_deleted = bound && !seen_.node_exists(pod.node_name);
-      if (pod.phase == "Failed" || taken_away || (node_deleted && pod.phase != "Succeeded")) {
-        candidate.pod = &pod;
-        lost.push_back(candidate);
-      }
-    }
-    return lost;
-  }
-
   void DecideLost(const std::vector<LostPod>& lost) {
     const FirstCause cause = FindFirstCause(lost, seen_.now);
     RestartDecision decision =
@@ -372,9 +283,9 @@ class Decider {
   }
 
   // Creates what is missing. After a restart the old pods must be gone first: they hold the GPUs.
-  void DecideCreate(const PodsByBlock& pods) {
+  void DecideCreate(const GangPods& pods) {
     const bool old_pods_live =
-        std::any_of(pods.superseded.begin(), pods.superseded.end(), [&](const JobPod* job_pod) {
+        std::any_of(pods.superseded().begin(), pods.superseded().end(), [&](const JobPod* job_pod) {
           const kube::Pod& pod = *job_pod->pod;
           return !pod.Terminal() && !pod.node_name.empty() &&
                  (seen_.node_ready(pod.node_name) ||
@@ -387,20 +298,23 @@ class Decider {
       LookAgainIn(seen_.start_after - seen_.steady_now);
       return;
     }
+    std::vector<size_t> missing;
+    for (size_t i = 0; i < pods.present().size(); ++i) {
+      if (pods.Missing(i)) {
+        missing.push_back(i);
+      }
+    }
     if (!seen_.can_build) {
-      const bool complete = std::none_of(pods.present.begin(), pods.present.end(),
-                                         [](const JobPod* job_pod) { return job_pod == nullptr; });
-      if (!complete) {
+      if (!missing.empty()) {
         out_.withdraw = seen_.refusal.value_or(
             Refusal{std::string(wait_reason::kBindFailed), "pods are missing and cannot be made"});
       }
       return;
     }
     out_.want_service = true;
-    for (size_t i = 0; i < pods.present.size(); ++i) {
+    for (const size_t i : missing) {
       const scheduler::RankBlock& block = (*seen_.blocks)[i];
-      if (pods.present[i] == nullptr && !BlockSucceeded(i, pods) &&
-          !seen_.creating->contains(PodName(seen_.job->meta, block.first_rank, block.epoch))) {
+      if (!seen_.creating->contains(PodName(seen_.job->meta, block.first_rank, block.epoch))) {
         out_.create.push_back(i);
       }
     }
@@ -429,12 +343,12 @@ class Decider {
   }
 
   // Pods that were created and cannot be bound: their block must find another home.
-  void DecideMoves(const PodsByBlock& pods) {
-    for (size_t i = 0; i < pods.present.size(); ++i) {
+  void DecideMoves(const GangPods& pods) {
+    for (size_t i = 0; i < pods.present().size(); ++i) {
       const scheduler::RankBlock& block = (*seen_.blocks)[i];
-      const JobPod* job_pod = pods.present[i];
+      const JobPod* job_pod = pods.present()[i];
       if (job_pod == nullptr || !job_pod->pod->node_name.empty()) {
-        if (job_pod == nullptr && !BlockSucceeded(i, pods) && !seen_.node_exists(block.node)) {
+        if (pods.Missing(i) && !seen_.node_exists(block.node)) {
           out_.moves.push_back({i, fmt::format("node {} is gone", block.node)});
         }
         continue;
@@ -499,10 +413,10 @@ class Decider {
   }
 
   void DecidePlaced() {
-    const PodsByBlock pods = SortPods(seen_);
+    const GangPods pods(seen_);
     out_.status.waiting = {};
-    CountPods(pods);
-    if (Succeeded(pods)) {
+    TakeCounts(pods.Count());
+    if (pods.GangSucceeded()) {
       Finish(kSucceeded, "Completed",
              seen_.job->spec.success_policy == SuccessPolicy::kRankZero ? "rank 0 succeeded"
                                                                         : "all ranks succeeded");
@@ -511,11 +425,11 @@ class Decider {
     if (DeadlinePassed()) {
       return;
     }
-    if (const std::vector<LostPod> lost = FindLost(pods); !lost.empty()) {
+    if (const std::vector<LostPod> lost = pods.FindLost(out_.status.Is(kBound)); !lost.empty()) {
       DecideLost(lost);
       return;
     }
-    RemoveSuperseded(pods.superseded);
+    RemoveSuperseded(pods.superseded());
     if (CreationHopeless()) {
       return;
     }

@@ -1,0 +1,85 @@
+// What the pod watch tells a job: its pods come, change and go.
+#include <utility>
+
+#include "operator/job_controller.h"
+
+namespace asterism::operators {
+
+void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod) {
+  JobPod job_pod{.pod = pod, .first_seen = clock_.SteadyNow()};
+  if (!ReadGangPodMark(*pod, job_pod.mark)) {
+    return;
+  }
+  const auto found = jobs_.find(job_pod.mark.job_uid);
+  if (found == jobs_.end() || found->second->meta().namespace_name != pod->meta.namespace_name) {
+    return;  // the job is gone and the garbage collector takes its pods, or it is no pod of ours
+  }
+  JobState& state = *found->second;
+  if (const auto known = state.pods.find(pod->meta.name);
+      known != state.pods.end() && known->second.pod->meta.uid == pod->meta.uid) {
+    job_pod.first_seen = known->second.first_seen;
+    job_pod.unschedulable_since = known->second.unschedulable_since;
+  }
+  const kube::Condition* scheduled = kube::FindCondition(pod->conditions, "PodScheduled");
+  if (scheduled == nullptr || scheduled->status != "False" ||
+      scheduled->reason != "Unschedulable") {
+    job_pod.unschedulable_since.reset();
+  } else if (!job_pod.unschedulable_since) {
+    job_pod.unschedulable_since = clock_.SteadyNow();
+  }
+  state.creating.erase(pod->meta.name);
+  state.create_errors.erase(pod->meta.name);
+  if (pod->phase == "Succeeded") {
+    state.succeeded.insert({job_pod.mark.first_rank, job_pod.mark.epoch});
+  }
+  state.pods[pod->meta.name] = std::move(job_pod);
+}
+
+void JobController::OnPod(const kube::Change<kube::Pod>& change) {
+  const bool gone = change.after == nullptr ||
+                    (change.before != nullptr && change.before->meta.uid != change.after->meta.uid);
+  if (change.before != nullptr) {
+    NoteProgress(*change.before, change.after.get());
+    const std::string_view uid = change.before->meta.Label(kJobUidLabel);
+    // A pod that lost its label, too, is no pod of that job any more.
+    if (gone || change.after->meta.Label(kJobUidLabel) != uid) {
+      ForgetPod(std::string(uid), *change.before);
+    }
+  }
+  if (gone) {
+    RequestPass();  // room came free, whoever held it
+  } else if (change.before != nullptr && change.after->Terminal() && !change.before->Terminal()) {
+    RequestPass();
+  }
+  if (change.after != nullptr) {
+    if (const std::string_view uid = change.after->meta.Label(kJobUidLabel); !uid.empty()) {
+      AdoptPod(change.after);
+      MarkDirty(std::string(uid));
+    }
+  }
+}
+
+void JobController::ForgetPod(const std::string& uid, const kube::Pod& pod) {
+  const auto found = jobs_.find(uid);
+  if (found == jobs_.end()) {
+    return;
+  }
+  JobState& state = *found->second;
+  const auto known = state.pods.find(pod.meta.name);
+  if (known != state.pods.end() && known->second.pod->meta.uid == pod.meta.uid) {
+    state.pods.erase(known);
+  }
+  state.deleting.erase(pod.meta.uid);
+  state.superseding.erase(pod.meta.name);
+  MarkDirty(uid);
+}
+
+// Pods are bound one after another: one that waits behind others is not stuck.
+void JobController::NoteProgress(const kube::Pod& before, const kube::Pod* after) {
+  if (after != nullptr && before.node_name.empty() && !after->node_name.empty() &&
+      !after->meta.Label(kJobUidLabel).empty()) {
+    last_bind_ = clock_.SteadyNow();
+  }
+}
+
+}  // namespace asterism::operators
