@@ -123,6 +123,7 @@ void ControlPlane::MakeInformers() {
          PublishSoon();
          if (jobs_ != nullptr) {
            jobs_->OnNode(change);
+           queue_controller_->OnChange();  // what they guarantee together depends on the nodes
          }
        });
   make(pods_, kube::kPods, kube::Decoder<kube::Pod>(kube::DecodePod),
