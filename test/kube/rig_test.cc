@@ -264,9 +264,10 @@ TEST_F(RigTest, InformerReadsAListInPages) {
   tuning.watch_list = false;
   tuning.page_size = 2;
   OnExecutor([&] {
-    pods = std::make_unique<Informer<Pod>>(*client_, *executor_, clock_, base::Rng(2), kPods,
-                                           WatchOptions{namespace_, "app=kube-rig", ""}, DecodePod,
-                                           InformerEvents<Pod>{}, tuning);
+    pods =
+        std::make_unique<Informer<Pod>>(*client_, *executor_, clock_, base::Rng(2), kPods,
+                                        WatchOptions{namespace_, "asterism.dev/job=kube-rig", ""},
+                                        DecodePod, InformerEvents<Pod>{}, tuning);
     pods->Start();
   });
   EXPECT_TRUE(Eventually([&] { return pods->synced() && pods->store().size() == 7; }));
