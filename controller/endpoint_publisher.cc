@@ -34,8 +34,14 @@ void EndpointPublisher::ReadService() {
 void EndpointPublisher::OnService(const absl::StatusOr<kube::Reply>& reply) {
   const absl::StatusOr<kube::ObjectMeta> service = reply.ok() ? MetaOf(*reply) : reply.status();
   if (service.ok()) {
+    service_seen_ = true;
     endpoint_.service_uid = may_own_ ? service->uid : "";
   } else if (absl::IsNotFound(service.status())) {
+    if (service_seen_) {
+      // The installation is being removed: a slice without an owner would stay behind.
+      timer_.Start(options_.look_period, [this] { ReadService(); });
+      return;
+    }
     endpoint_.service_uid.clear();
   } else {
     Retry(service.status());

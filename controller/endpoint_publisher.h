@@ -52,6 +52,7 @@ class EndpointPublisher {
 
   LeaderEndpoint endpoint_;
   bool may_own_ = true;
+  bool service_seen_ = false;
   base::OwnedTimer timer_;
   base::Alive alive_;
 };

@@ -201,6 +201,7 @@ TEST_F(ControlPlaneTest, TheEndpointIsThatOfTheLeader) {
     return slice == nullptr ? "" : (*slice)["endpoints"][0]["addresses"][0].get<std::string>();
   };
   EXPECT_TRUE(cluster_.RunUntil([&] { return address() == "10.0.0.1"; }));
+  EXPECT_TRUE(cluster_.leader()->MayWrite());
   cluster_.StartController("b");
   cluster_.Run(absl::Seconds(15));
   EXPECT_EQ(address(), "10.0.0.1");

@@ -113,6 +113,17 @@ TEST_F(EndpointPublisherTest, TheOwnerFollowsTheService) {
   EXPECT_EQ(Owner(), "service-3");
 }
 
+TEST_F(EndpointPublisherTest, NothingIsWrittenAfterTheServiceIsRemoved) {
+  const auto publisher = Start("10.0.0.1");
+  server_.Remove(kube::kServices, {kSystem, std::string(kExtenderService)});
+  server_.Remove(kube::kEndpointSlices, kSlice);  // the garbage collector follows
+  executor_.RunFor(absl::Minutes(1));
+  EXPECT_EQ(Address(), "");
+  PutService("service-2");
+  executor_.RunFor(absl::Seconds(11));
+  EXPECT_EQ(Address(), "10.0.0.1");
+}
+
 TEST_F(EndpointPublisherTest, WhereOwnersMayNotBeNamedItIsPublishedWithoutOne) {
   server_.SetAdmission(
       [](const kube::ResourceType&, std::string_view, json& object) -> absl::Status {
