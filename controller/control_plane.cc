@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "controller/endpoint.h"
 #include "fmt/format.h"
 #include "kube/decoder.h"
 
@@ -211,6 +210,10 @@ void ControlPlane::OnListed(std::string_view kind) {
   }
 }
 
+bool ControlPlane::MayWrite() const {
+  return elector_->IsLeader();
+}
+
 bool ControlPlane::AllSynced() const {
   absl::MutexLock lock(&mutex_);
   return missing_.empty();
@@ -239,7 +242,7 @@ void ControlPlane::OnLeading() {
 
 void ControlPlane::Rebuild() {
   feed_.Refresh();
-  const auto may_write = [this] { return elector_->IsLeader(); };
+  const auto may_write = [this] { return MayWrite(); };
   jobs_ = std::make_unique<operators::JobController>(
       dependencies_.clock, dependencies_.executor, dependencies_.client, feed_, *environment_,
       job_metrics_,
@@ -267,6 +270,7 @@ void ControlPlane::OnLeadershipLost() {
   leading_ = false;
   holds_lease_ = false;
   leading_gauge_.Set(0);
+  endpoint_.reset();
   queue_controller_.reset();
   jobs_.reset();
   base::LogWarning("lease_lost", {{"identity", identity_.name}});
@@ -274,21 +278,16 @@ void ControlPlane::OnLeadershipLost() {
 
 // The Service of the extender has no selector: kube-scheduler must reach the leader alone.
 void ControlPlane::PublishEndpoint() {
-  if (identity_.pod_ip.empty() || !leading_) {
+  if (identity_.pod_ip.empty()) {
     return;
   }
-  dependencies_.client.Patch(
-      kube::kEndpointSlices, {identity_.namespace_name, std::string(kExtenderEndpointSlice)},
-      EndpointSliceBody(identity_.namespace_name, identity_.pod_ip, extender_port_),
-      {.type = kube::PatchType::kApply, .field_manager = std::string(kProgram)},
-      alive_.Wrap([this](absl::StatusOr<kube::Reply> reply) {
-        if (!reply.ok()) {
-          base::LogWarning("endpoint_not_published",
-                           {{"error", std::string(reply.status().message())}});
-          dependencies_.executor.PostAfter(absl::Seconds(1),
-                                           alive_.Wrap([this] { PublishEndpoint(); }));
-        }
-      }));
+  endpoint_ = std::make_unique<EndpointPublisher>(
+      dependencies_.executor, dependencies_.client, [this] { return MayWrite(); },
+      EndpointPublisherOptions{.endpoint = {.namespace_name = identity_.namespace_name,
+                                            .pod_ip = identity_.pod_ip,
+                                            .port = extender_port_},
+                               .field_manager = std::string(kProgram)});
+  endpoint_->Start();
 }
 
 void ControlPlane::Record(const operators::TrainingJob& job, const operators::EventNote& note) {

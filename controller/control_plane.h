@@ -29,6 +29,7 @@
 #include "base/rng.h"
 #include "base/snapshot.h"
 #include "controller/configuration.h"
+#include "controller/endpoint_publisher.h"
 #include "kube/client.h"
 #include "kube/event_recorder.h"
 #include "kube/informer.h"
@@ -78,6 +79,9 @@ class ControlPlane {
   void Reload(const Configuration& configuration);
 
   scheduler::Extender& extender() { return *extender_; }
+  // Holds the Lease by the clock of this moment. On the executor; a client asks it when it sends,
+  // so that what waited in a queue does not go out after the Lease is lost.
+  bool MayWrite() const;
   // Leading, and the ledger is rebuilt: the extender may answer.
   bool leading() const { return leading_; }
   // What is still missing before this process could act; empty: ready (a standby too).
@@ -123,6 +127,7 @@ class ControlPlane {
   std::unique_ptr<kube::LeaderElector> elector_;
   std::unique_ptr<operators::JobController> jobs_;
   std::unique_ptr<operators::QueueController> queue_controller_;
+  std::unique_ptr<EndpointPublisher> endpoint_;
   std::unique_ptr<scheduler::Extender> extender_;
 
   std::atomic<bool> holds_lease_{false};
@@ -132,7 +137,6 @@ class ControlPlane {
   mutable absl::Mutex mutex_;
   std::vector<std::string> missing_ ABSL_GUARDED_BY(mutex_);
   base::OwnedTimer publish_timer_;
-  base::Alive alive_;
 };
 
 }  // namespace asterism::controller
