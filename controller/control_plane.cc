@@ -51,7 +51,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       identity_(std::move(identity)),
       job_options_{.field_manager = std::string(kProgram),
                    .bind_deadline = configuration.bind_deadline},
-      extender_port_(configuration.ports.https),
+      ports_(configuration.ports),
       feed_({.levels = LevelsOf(configuration),
              .resource_names = configuration.resource_names,
              .node_selector = NodeSelectorOf(configuration)},
@@ -285,7 +285,8 @@ void ControlPlane::PublishEndpoint() {
       dependencies_.executor, dependencies_.client, [this] { return MayWrite(); },
       EndpointPublisherOptions{.endpoint = {.namespace_name = identity_.namespace_name,
                                             .pod_ip = identity_.pod_ip,
-                                            .port = extender_port_},
+                                            .port = ports_.https,
+                                            .diagnosis_port = ports_.metrics},
                                .field_manager = std::string(kProgram)});
   endpoint_->Start();
 }

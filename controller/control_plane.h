@@ -107,7 +107,7 @@ class ControlPlane {
   Dependencies dependencies_;
   const Identity identity_;
   operators::JobController::Options job_options_;
-  const int extender_port_;
+  const PortConfiguration ports_;
 
   base::SnapshotCell<scheduler::LedgerView> view_cell_;
   operators::ClusterFeed feed_;

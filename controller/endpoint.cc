@@ -16,7 +16,9 @@ json Slice(const LeaderEndpoint& endpoint) {
                        {"endpointslice.kubernetes.io/managed-by", "asterism-controller"}};
   const json entry = {{"addresses", json::array({endpoint.pod_ip})},
                       {"conditions", {{"ready", true}}}};
-  const json port = {{"name", "extender"}, {"protocol", "TCP"}, {"port", endpoint.port}};
+  const auto port = [](const char* name, int number) {
+    return json{{"name", name}, {"protocol", "TCP"}, {"port", number}};
+  };
   json slice = {{"apiVersion", "discovery.k8s.io/v1"},
                 {"kind", "EndpointSlice"},
                 {"metadata",
@@ -25,7 +27,8 @@ json Slice(const LeaderEndpoint& endpoint) {
                   {"labels", labels}}},
                 {"addressType", ipv6 ? "IPv6" : "IPv4"},
                 {"endpoints", json::array({entry})},
-                {"ports", json::array({port})}};
+                {"ports", json::array({port("diagnosis", endpoint.diagnosis_port),
+                                       port("extender", endpoint.port)})}};
   if (!endpoint.service_uid.empty()) {
     slice["metadata"]["ownerReferences"] = json::array({{{"apiVersion", "v1"},
                                                          {"kind", "Service"},

@@ -1,9 +1,10 @@
 // File: controller/endpoint.h
 //
-// The EndpointSlice through which kube-scheduler finds the leader: the chart's Service
+// The EndpointSlice through which kube-scheduler and people find the leader: the chart's Service
 // asterism-extender has no selector, the leader writes who answers.
 //
-//   const LeaderEndpoint endpoint{.namespace_name = ns, .pod_ip = ip, .port = 8443};
+//   const LeaderEndpoint endpoint{.namespace_name = ns, .pod_ip = ip, .port = 8443,
+//                                 .diagnosis_port = 8080};
 //   if (!IsPublished(endpoint, reply.body)) {
 //     client.Patch(kEndpointSlices, {ns, kExtenderEndpointSlice}, EndpointSliceBody(endpoint, ""),
 //     ...);
@@ -22,8 +23,9 @@ inline constexpr std::string_view kExtenderEndpointSlice = "asterism-extender-le
 
 struct LeaderEndpoint {
   std::string namespace_name;
-  std::string pod_ip;  // IPv4 or IPv6
-  int port = 0;
+  std::string pod_ip;       // IPv4 or IPv6
+  int port = 0;             // of the extender
+  int diagnosis_port = 0;   // of /metrics, /ledgerz and the pages
   std::string service_uid;  // the Service that owns the slice, so that it goes with it; empty: none
 };
 

@@ -69,7 +69,7 @@ class EndpointPublisherTest : public ::testing::Test {
 TEST_F(EndpointPublisherTest, PublishesOnceAndThenOnlyLooks) {
   const auto publisher = Start("10.0.0.1");
   EXPECT_EQ(Address(), "10.0.0.1");
-  EXPECT_EQ(Slice()["ports"][0]["port"], 8443);
+  EXPECT_EQ(Slice()["ports"][1]["port"], 8443);
   EXPECT_EQ(Slice()["addressType"], "IPv4");
   EXPECT_EQ(Slice()["metadata"]["labels"]["kubernetes.io/service-name"], "asterism-extender");
   EXPECT_EQ(Owner(), "service-1") << "removing the chart must remove it";
