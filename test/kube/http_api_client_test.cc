@@ -329,12 +329,12 @@ TEST_F(HttpApiClientTest, WritesThatWaitAreNotSentOnceTheyMayNot) {
   bool may_send = true;
   client_->set_may_send([&] { return may_send; });
   http_.manual = true;
-  for (int i = 0; i < 300; ++i) {
+  for (size_t i = 0; i < 300; ++i) {
     Create();
   }
   ASSERT_EQ(http_.open.size(), 256u);
   may_send = false;
-  for (int i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < 2; ++i) {
     std::exchange(http_.open[i], nullptr)(Answer(i == 0 ? 429 : 200));
   }
   while (http_.open.size() > 2) {
