@@ -53,6 +53,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       job_options_{.field_manager = std::string(kProgram),
                    .bind_deadline = configuration.bind_deadline},
       extender_port_(configuration.ports.https),
+      gpu_resources_(configuration.resource_names),
       feed_({.levels = LevelsOf(configuration),
              .resource_names = configuration.resource_names,
              .node_selector = NodeSelectorOf(configuration)},
@@ -83,7 +84,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
                               : scheduler::ExtenderReadiness::kStandby;
       },
       dependencies_.registry,
-      scheduler::ExtenderOptions{.gpu_resources = configuration.resource_names});
+      scheduler::ExtenderOptions{.gpu_resources = gpu_resources_});
   events_ = std::make_unique<kube::EventRecorder>(
       dependencies_.clock, dependencies_.executor, dependencies_.client, dependencies_.registry,
       kube::EventRecorderOptions{.reporting_controller = std::string(kProgram),
