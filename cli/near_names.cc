@@ -13,19 +13,24 @@ constexpr size_t kKnownMax = 10'000;
 constexpr size_t kLettersMax = 64;
 constexpr size_t kNearMax = 3;
 
-// Letters to insert, remove or replace.
+// Letters to insert, remove, replace, or swap with their neighbour.
 size_t LetterDistance(std::string_view left, std::string_view right) {
   left = left.substr(0, kLettersMax);
   right = right.substr(0, kLettersMax);
+  std::vector<size_t> before(right.size() + 1);  // the row of left without its last two letters
+  std::vector<size_t> above(right.size() + 1);
   std::vector<size_t> row(right.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < left.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < right.size(); ++j) {
-      const size_t replaced = diagonal + (left[i] == right[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
+  for (size_t i = 1; i <= left.size(); ++i) {
+    before.swap(above);
+    above.swap(row);
+    row[0] = i;
+    for (size_t j = 1; j <= right.size(); ++j) {
+      const size_t replaced = above[j - 1] + (left[i - 1] == right[j - 1] ? 0 : 1);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
     }
   }
   return row.back();

@@ -83,8 +83,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
                : holds_lease_ ? scheduler::ExtenderReadiness::kRebuilding
                               : scheduler::ExtenderReadiness::kStandby;
       },
-      dependencies_.registry,
-      scheduler::ExtenderOptions{.gpu_resources = gpu_resources_});
+      dependencies_.registry, scheduler::ExtenderOptions{.gpu_resources = gpu_resources_});
   events_ = std::make_unique<kube::EventRecorder>(
       dependencies_.clock, dependencies_.executor, dependencies_.client, dependencies_.registry,
       kube::EventRecorderOptions{.reporting_controller = std::string(kProgram),

@@ -11,7 +11,8 @@
 // Leading ends with the Lease: the operator is destroyed at once and nothing is written any more.
 //
 // Thread-safety: Start and Stop on the executor; everything else
-// that is public from any thread. Cost: one decoded object for each pod, node and job of the cluster.
+// that is public from any thread. Cost: one decoded object for each pod, node and job of the
+// cluster.
 #pragma once
 
 #include <atomic>

@@ -82,6 +82,7 @@ TEST(NearNames, NamesWhatWasMeantAndNothingFar) {
   EXPECT_THAT(NearNames("lama", {"llama", "lambda", "x"}), ElementsAre("llama"));
   EXPECT_THAT(NearNames("llama-1", {"llama-10", "llama-2", "llama"}),
               ElementsAre("llama-10", "llama-2", "llama"));
+  EXPECT_THAT(NearNames("trian", {"train", "rain"}), ElementsAre("train"));
   EXPECT_THAT(NearNames("zzz", {"llama"}), IsEmpty());
   EXPECT_EQ(DidYouMean("zzz", {"llama"}), "");
   EXPECT_EQ(DidYouMean("lama", {"llama"}), ": did you mean \"llama\"?");
