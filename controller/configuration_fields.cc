@@ -138,10 +138,11 @@ std::vector<ConfigurationField> MakeFields() {
       Row("ports.metrics", kRestart, PortValue([](Settings& s) -> int& { return s.ports.metrics; }),
           "Port of `/metrics`, `/healthz`, `/readyz` and `/configz`, plain HTTP."),
       Row("leaderElection.leaseDurationSeconds", kRestart,
-          SecondsValue(
-              [](Settings& s) -> absl::Duration& { return s.leader_election.lease_duration; }, 0.5,
+          WholeSecondsValue(
+              [](Settings& s) -> absl::Duration& { return s.leader_election.lease_duration; }, 1,
               3600),
-          "After this long without renewal another replica may take over."),
+          "After this long without renewal another replica may take over. The Lease records whole "
+          "seconds."),
       Row("leaderElection.renewDeadlineSeconds", kRestart,
           SecondsValue(
               [](Settings& s) -> absl::Duration& { return s.leader_election.renew_deadline; }, 0.3,

@@ -17,8 +17,14 @@ bool ExpectScalar(const YamlNode& node, std::string_view path, std::string_view 
   return false;
 }
 
-FieldValue SecondsValue(Access<absl::Duration> access, double smallest, double largest) {
-  const std::string values = fmt::format("seconds, {} to {}", smallest, largest);
+namespace {
+
+// Seconds in [smallest, largest], whole ones or to the millisecond.
+FieldValue NumberOfSeconds(Access<absl::Duration> access, double smallest, double largest,
+                           bool whole) {
+  const std::string unit = whole ? "whole seconds" : "seconds";
+  const std::string values = fmt::format("{}, {} to {}", unit, smallest, largest);
+  const std::string example = whole ? "30" : "30 or 0.5";
   return {values,
           [=](const YamlNode& node, std::string_view path, Configuration& configuration,
               Complaints& complaints) {
@@ -28,10 +34,13 @@ FieldValue SecondsValue(Access<absl::Duration> access, double smallest, double l
             double seconds = 0;
             if (node.quoted || !absl::SimpleAtod(node.text, &seconds) || !std::isfinite(seconds)) {
               complaints.Add(path, fmt::format("{} is not a number", Shown(node.text)),
-                             "write seconds without a unit, for example 30 or 0.5");
+                             fmt::format("write seconds without a unit, for example {}", example));
             } else if (seconds < smallest || seconds > largest) {
               complaints.Add(path, fmt::format("{} is out of range", node.text),
-                             fmt::format("use {} to {} seconds", smallest, largest));
+                             fmt::format("use {} to {} {}", smallest, largest, unit));
+            } else if (whole && seconds != std::floor(seconds)) {
+              complaints.Add(path, fmt::format("{} has a fraction", node.text),
+                             fmt::format("use {}", values));
             } else {
               access(configuration) = absl::Milliseconds(std::llround(seconds * 1000));
             }
@@ -40,6 +49,16 @@ FieldValue SecondsValue(Access<absl::Duration> access, double smallest, double l
             return fmt::format("{}", absl::ToDoubleSeconds(Peek(access, configuration)));
           },
           CopyOf(access)};
+}
+
+}  // namespace
+
+FieldValue SecondsValue(Access<absl::Duration> access, double smallest, double largest) {
+  return NumberOfSeconds(access, smallest, largest, /*whole=*/false);
+}
+
+FieldValue WholeSecondsValue(Access<absl::Duration> access, int smallest, int largest) {
+  return NumberOfSeconds(access, smallest, largest, /*whole=*/true);
 }
 
 FieldValue PortValue(Access<int> access) {

@@ -37,6 +37,7 @@ using Access = T& (*)(Configuration&);
 
 // Whole milliseconds are kept.
 FieldValue SecondsValue(Access<absl::Duration> access, double smallest, double largest);
+FieldValue WholeSecondsValue(Access<absl::Duration> access, int smallest, int largest);
 FieldValue PortValue(Access<int> access);
 // A switch of a capability that is not there yet: only false is taken.
 FieldValue NotYetValue(Access<bool> access);

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "controller/endpoint.h"
 #include "fmt/format.h"
 #include "kube/decoder.h"
 
@@ -52,7 +51,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       identity_(std::move(identity)),
       job_options_{.field_manager = std::string(kProgram),
                    .bind_deadline = configuration.bind_deadline},
-      extender_port_(configuration.ports.https),
+      ports_(configuration.ports),
       gpu_resources_(configuration.resource_names),
       feed_({.levels = LevelsOf(configuration),
              .resource_names = configuration.resource_names,
@@ -123,6 +122,7 @@ void ControlPlane::MakeInformers() {
          PublishSoon();
          if (jobs_ != nullptr) {
            jobs_->OnNode(change);
+           queue_controller_->OnChange();  // what they guarantee together depends on the nodes
          }
        });
   make(pods_, kube::kPods, kube::Decoder<kube::Pod>(kube::DecodePod),
@@ -210,6 +210,10 @@ void ControlPlane::OnListed(std::string_view kind) {
   }
 }
 
+bool ControlPlane::MayWrite() const {
+  return elector_->IsLeader();
+}
+
 bool ControlPlane::AllSynced() const {
   absl::MutexLock lock(&mutex_);
   return missing_.empty();
@@ -238,7 +242,7 @@ void ControlPlane::OnLeading() {
 
 void ControlPlane::Rebuild() {
   feed_.Refresh();
-  const auto may_write = [this] { return elector_->IsLeader(); };
+  const auto may_write = [this] { return MayWrite(); };
   jobs_ = std::make_unique<operators::JobController>(
       dependencies_.clock, dependencies_.executor, dependencies_.client, feed_, *environment_,
       job_metrics_,
@@ -266,6 +270,7 @@ void ControlPlane::OnLeadershipLost() {
   leading_ = false;
   holds_lease_ = false;
   leading_gauge_.Set(0);
+  endpoint_.reset();
   queue_controller_.reset();
   jobs_.reset();
   base::LogWarning("lease_lost", {{"identity", identity_.name}});
@@ -273,21 +278,17 @@ void ControlPlane::OnLeadershipLost() {
 
 // The Service of the extender has no selector: kube-scheduler must reach the leader alone.
 void ControlPlane::PublishEndpoint() {
-  if (identity_.pod_ip.empty() || !leading_) {
+  if (identity_.pod_ip.empty()) {
     return;
   }
-  dependencies_.client.Patch(
-      kube::kEndpointSlices, {identity_.namespace_name, std::string(kExtenderEndpointSlice)},
-      EndpointSliceBody(identity_.namespace_name, identity_.pod_ip, extender_port_),
-      {.type = kube::PatchType::kApply, .field_manager = std::string(kProgram)},
-      alive_.Wrap([this](absl::StatusOr<kube::Reply> reply) {
-        if (!reply.ok()) {
-          base::LogWarning("endpoint_not_published",
-                           {{"error", std::string(reply.status().message())}});
-          dependencies_.executor.PostAfter(absl::Seconds(1),
-                                           alive_.Wrap([this] { PublishEndpoint(); }));
-        }
-      }));
+  endpoint_ = std::make_unique<EndpointPublisher>(
+      dependencies_.executor, dependencies_.client, [this] { return MayWrite(); },
+      EndpointPublisherOptions{.endpoint = {.namespace_name = identity_.namespace_name,
+                                            .pod_ip = identity_.pod_ip,
+                                            .port = ports_.https,
+                                            .diagnosis_port = ports_.metrics},
+                               .field_manager = std::string(kProgram)});
+  endpoint_->Start();
 }
 
 void ControlPlane::Record(const operators::TrainingJob& job, const operators::EventNote& note) {

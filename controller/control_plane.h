@@ -30,6 +30,7 @@
 #include "base/rng.h"
 #include "base/snapshot.h"
 #include "controller/configuration.h"
+#include "controller/endpoint_publisher.h"
 #include "kube/client.h"
 #include "kube/event_recorder.h"
 #include "kube/informer.h"
@@ -79,6 +80,9 @@ class ControlPlane {
   void Reload(const Configuration& configuration);
 
   scheduler::Extender& extender() { return *extender_; }
+  // Holds the Lease by the clock of this moment. On the executor; a client asks it when it sends,
+  // so that what waited in a queue does not go out after the Lease is lost.
+  bool MayWrite() const;
   // Leading, and the ledger is rebuilt: the extender may answer.
   bool leading() const { return leading_; }
   // What is still missing before this process could act; empty: ready (a standby too).
@@ -106,7 +110,7 @@ class ControlPlane {
   Dependencies dependencies_;
   const Identity identity_;
   operators::JobController::Options job_options_;
-  const int extender_port_;
+  const PortConfiguration ports_;
   const std::vector<std::string> gpu_resources_;
 
   base::SnapshotCell<scheduler::LedgerView> view_cell_;
@@ -127,6 +131,7 @@ class ControlPlane {
   std::unique_ptr<kube::LeaderElector> elector_;
   std::unique_ptr<operators::JobController> jobs_;
   std::unique_ptr<operators::QueueController> queue_controller_;
+  std::unique_ptr<EndpointPublisher> endpoint_;
   std::unique_ptr<scheduler::Extender> extender_;
 
   std::atomic<bool> holds_lease_{false};
@@ -136,7 +141,6 @@ class ControlPlane {
   mutable absl::Mutex mutex_;
   std::vector<std::string> missing_ ABSL_GUARDED_BY(mutex_);
   base::OwnedTimer publish_timer_;
-  base::Alive alive_;
 };
 
 }  // namespace asterism::controller

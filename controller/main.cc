@@ -183,14 +183,16 @@ absl::Status Run() {
   ASSIGN_OR_RETURN(const kube::ApiConfig api, kube::LoadApiConfig(clock, kubeconfig));
   const Identity identity = MakeIdentity(rng);
 
+  kube::RequestMetrics request_metrics(clock, registry);
   kube::CurlHttpClient http(kube::CurlOptions::From(api));
   base::ThreadExecutor core("core");
   // Objects of the core are built before it has work, and end after it has stopped.
-  auto client = std::make_unique<kube::HttpApiClient>(core, rng.Fork("client"), http, api,
-                                                      kube::HttpApiClientOptions{});
+  auto client = std::make_unique<kube::HttpApiClient>(
+      core, rng.Fork("client"), http, api, kube::HttpApiClientOptions{.metrics = &request_metrics});
   auto plane = std::make_unique<ControlPlane>(
       ControlPlane::Dependencies{clock, core, rng.Fork("plane"), *client, *client, registry},
       configuration, identity);
+  client->set_may_send([&plane] { return plane->MayWrite(); });
   ConfigurationReloader reloader(core, configuration, *plane);
 
   server::HttpServerMetrics http_metrics(registry);

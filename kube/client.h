@@ -15,7 +15,7 @@
 // kResourceExhausted, ServiceUnavailable and ServerTimeout kUnavailable, Timeout kDeadlineExceeded,
 // Invalid and BadRequest kInvalidArgument, Forbidden kPermissionDenied, Unauthorized
 // kUnauthenticated, InternalError kInternal); the message is the server's, GetErrorDetails gives
-// reason and causes.
+// reason and causes. kCancelled: it was not sent, since its sender leads no more.
 //
 // Thread-safety: calls from any thread. Cost: one request; at most `in_flight_max` at a time, the
 // rest waits in the client.

@@ -3,20 +3,23 @@
 // Who we are to the API server, and where that comes from: fixed values, a token file that is
 // rotated under us, or an exec plug-in of client.authentication.k8s.io/v1.
 //
-//   ASSIGN_OR_RETURN(auto credentials, config.credentials->Get());
-//   ... on 401: config.credentials->Refuse();   // the next Get reads anew
+//   source.Get([](absl::StatusOr<CredentialsPtr> credentials) { ... });
+//   ... on 401: source.Refuse(credentials);   // the next Get has others, or an error
 //
 // Secrets never reach a log line or an error message.
-// Thread-safety: yes. Cost: a lock; a file read once in 50 s; an exec plug-in blocks its caller
-// while it runs (for people's machines, at most 60 s).
+// Thread-safety: yes. Cost: a lock; a file read once in 50 s on the caller's thread. An exec
+// plug-in takes up to 60 s on a thread of its own, which runs it one at a time, ahead of the end of
+// what it gave before, and after a failure only after a pause.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -30,12 +33,21 @@ struct Credentials {
   std::string ca_pem;  // replaces the cluster's when not empty: it is rotated like the token
 };
 
+using CredentialsPtr = std::shared_ptr<const Credentials>;
+using CredentialsCallback = absl::AnyInvocable<void(absl::StatusOr<CredentialsPtr>)>;
+
 class CredentialSource {
  public:
   virtual ~CredentialSource() = default;
-  virtual absl::StatusOr<std::shared_ptr<const Credentials>> Get() = 0;
-  virtual void Refuse() = 0;
+  // `done` is called before this returns unless the answer has to be waited for, else on a thread
+  // of the source.
+  virtual void Get(CredentialsCallback done) = 0;
+  // The server did not accept them. Any but those of the last Get are ignored.
+  virtual void Refuse(const CredentialsPtr& refused) = 0;
 };
+
+// Blocks until they are there: for the start of a program.
+absl::StatusOr<CredentialsPtr> WaitForCredentials(CredentialSource& source);
 
 std::shared_ptr<CredentialSource> FixedCredentials(Credentials credentials);
 
@@ -52,12 +64,14 @@ struct ExecPlugin {
   std::string cluster_json;  // spec.cluster, when provideClusterInfo is set; else empty
 };
 
-// Runs a program and returns its standard output. A seam for tests.
-using ProgramRunner = std::function<absl::StatusOr<std::string>(const ExecPlugin& plugin,
-                                                                const std::string& exec_info)>;
-absl::StatusOr<std::string> RunProgram(const ExecPlugin& plugin, const std::string& exec_info);
+// Runs a program and returns its standard output; ends it once `cancelled` is true. A seam for
+// tests.
+using ProgramRunner = std::function<absl::StatusOr<std::string>(
+    const ExecPlugin& plugin, const std::string& exec_info, const std::atomic<bool>& cancelled)>;
+absl::StatusOr<std::string> RunProgram(const ExecPlugin& plugin, const std::string& exec_info,
+                                       const std::atomic<bool>& cancelled);
 
-// Caches the answer until its expirationTimestamp, or for good when it has none.
+// Keeps the answer until its expirationTimestamp, or for good when it has none.
 std::shared_ptr<CredentialSource> ExecCredentials(const base::Clock& clock, ExecPlugin plugin,
                                                   ProgramRunner runner);
 

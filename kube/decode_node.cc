@@ -9,11 +9,14 @@ namespace {
 
 namespace pb = ::k8s::io::api::core::v1;
 
+// Every label of a node can be a level of the topology or part of a selector.
+constexpr KeptMeta kKeptOfNode{.annotations = KeptPairs::kOurs};
+
 absl::StatusOr<Node> DecodeNodeJson(std::string_view text) {
   JsonReader reader;
   ASSIGN_OR_RETURN(const JsonObject root, reader.Parse(text));
   Node node;
-  node.meta = MetaFrom(reader, root);
+  node.meta = MetaFrom(reader, root, kKeptOfNode);
   reader.Child(root, "spec", [&](const JsonObject& spec) {
     node.unschedulable = reader.Flag(spec, "unschedulable");
     reader.Each(spec, "taints", [&](const JsonObject& taint) {
@@ -44,7 +47,7 @@ absl::StatusOr<Node> DecodeNode(const RawObject& object) {
   google::protobuf::Arena arena;
   ASSIGN_OR_RETURN(const pb::Node* message, ParseMessage<pb::Node>(object.bytes, arena));
   Node node;
-  node.meta = MetaFrom(message->metadata());
+  node.meta = MetaFrom(message->metadata(), kKeptOfNode);
   node.unschedulable = message->spec().unschedulable();
   for (const pb::Taint& taint : message->spec().taints()) {
     node.taints.push_back({taint.key(), taint.value(), taint.effect()});

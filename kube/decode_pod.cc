@@ -9,6 +9,8 @@ namespace {
 
 namespace pb = ::k8s::io::api::core::v1;
 
+constexpr KeptMeta kKeptOfPod{.labels = KeptPairs::kOurs, .annotations = KeptPairs::kOurs};
+
 // Finds the one node name that all terms of a required node affinity agree on. Terms are
 // alternatives, so a term without a name, or with another one, leaves the pod unpinned.
 class PinFinder {
@@ -100,7 +102,7 @@ absl::Status DecodePodSpec(const pb::PodSpec& spec, Pod& pod) {
 void DecodePodStatus(const pb::PodStatus& status, Pod& pod) {
   pod.phase = status.phase();
   pod.reason = status.reason();
-  pod.message = status.message();
+  pod.message = BoundedMessage(status.message());
   pod.conditions.reserve(static_cast<size_t>(status.conditions_size()));
   for (const pb::PodCondition& condition : status.conditions()) {
     pod.conditions.push_back(ConditionFrom(condition));
@@ -116,7 +118,7 @@ void DecodePodStatus(const pb::PodStatus& status, Pod& pod) {
     terminated.exit_code = end.exitcode();
     terminated.signal = end.signal();
     terminated.reason = end.reason();
-    terminated.message = end.message();
+    terminated.message = BoundedMessage(end.message());
     if (end.has_finishedat()) {
       terminated.finished_at = TimeFrom(end.finishedat());
     }
@@ -161,7 +163,7 @@ void DecodePodSpec(JsonReader& reader, const JsonObject& spec, Pod& pod) {
 void DecodePodStatus(JsonReader& reader, const JsonObject& status, Pod& pod) {
   pod.phase = reader.Text(status, "phase");
   pod.reason = reader.Text(status, "reason");
-  pod.message = reader.Text(status, "message");
+  pod.message = BoundedMessage(reader.Text(status, "message"));
   pod.conditions = ConditionsFrom(reader, status);
   reader.Each(status, "containerStatuses", [&](const JsonObject& container) {
     reader.Child(container, "state", [&](const JsonObject& state) {
@@ -171,7 +173,7 @@ void DecodePodStatus(JsonReader& reader, const JsonObject& status, Pod& pod) {
         terminated.exit_code = static_cast<int32_t>(reader.Integer(end, "exitCode"));
         terminated.signal = static_cast<int32_t>(reader.Integer(end, "signal"));
         terminated.reason = reader.Text(end, "reason");
-        terminated.message = reader.Text(end, "message");
+        terminated.message = BoundedMessage(reader.Text(end, "message"));
         terminated.finished_at = reader.Time(end, "finishedAt", absl::InfiniteFuture());
       });
     });
@@ -182,7 +184,7 @@ absl::StatusOr<Pod> DecodePodJson(std::string_view text) {
   JsonReader reader;
   ASSIGN_OR_RETURN(const JsonObject root, reader.Parse(text));
   Pod pod;
-  pod.meta = MetaFrom(reader, root);
+  pod.meta = MetaFrom(reader, root, kKeptOfPod);
   reader.Child(root, "spec", [&](const JsonObject& spec) { DecodePodSpec(reader, spec, pod); });
   reader.Child(root, "status",
                [&](const JsonObject& status) { DecodePodStatus(reader, status, pod); });
@@ -199,7 +201,7 @@ absl::StatusOr<Pod> DecodePod(const RawObject& object) {
   google::protobuf::Arena arena;
   ASSIGN_OR_RETURN(const pb::Pod* message, ParseMessage<pb::Pod>(object.bytes, arena));
   Pod pod;
-  pod.meta = MetaFrom(message->metadata());
+  pod.meta = MetaFrom(message->metadata(), kKeptOfPod);
   RETURN_IF_ERROR(DecodePodSpec(message->spec(), pod));
   DecodePodStatus(message->status(), pod);
   return pod;

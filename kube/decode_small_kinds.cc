@@ -20,14 +20,14 @@ absl::StatusOr<ObjectMeta> DecodeMetaProtobuf(std::string_view bytes) {
   google::protobuf::Arena arena;
   ASSIGN_OR_RETURN(const metav1::ObjectMeta* message,
                    ParseMessage<metav1::ObjectMeta>(metadata, arena));
-  return MetaFrom(*message);
+  return MetaFrom(*message, {});
 }
 
 absl::StatusOr<Lease> DecodeLeaseJson(std::string_view text) {
   JsonReader reader;
   ASSIGN_OR_RETURN(const JsonObject root, reader.Parse(text));
   Lease lease;
-  lease.meta = MetaFrom(reader, root);
+  lease.meta = MetaFrom(reader, root, {});
   reader.Child(root, "spec", [&](const JsonObject& spec) {
     lease.holder = reader.Text(spec, "holderIdentity");
     lease.duration_seconds = static_cast<int32_t>(reader.Integer(spec, "leaseDurationSeconds"));
@@ -43,7 +43,7 @@ absl::StatusOr<PriorityClass> DecodePriorityClassJson(std::string_view text) {
   JsonReader reader;
   ASSIGN_OR_RETURN(const JsonObject root, reader.Parse(text));
   PriorityClass priority;
-  priority.meta = MetaFrom(reader, root);
+  priority.meta = MetaFrom(reader, root, {});
   priority.value = static_cast<int32_t>(reader.Integer(root, "value"));
   priority.global_default = reader.Flag(root, "globalDefault");
   RETURN_IF_ERROR(reader.status());
@@ -58,7 +58,7 @@ absl::StatusOr<ObjectMeta> DecodeMeta(const RawObject& object) {
   }
   JsonReader reader;
   ASSIGN_OR_RETURN(const JsonObject root, reader.Parse(object.bytes));
-  ObjectMeta meta = MetaFrom(reader, root);
+  ObjectMeta meta = MetaFrom(reader, root, {});
   RETURN_IF_ERROR(reader.status());
   return meta;
 }
@@ -71,7 +71,7 @@ absl::StatusOr<Lease> DecodeLease(const RawObject& object) {
   google::protobuf::Arena arena;
   ASSIGN_OR_RETURN(const pb::Lease* message, ParseMessage<pb::Lease>(object.bytes, arena));
   Lease lease;
-  lease.meta = MetaFrom(message->metadata());
+  lease.meta = MetaFrom(message->metadata(), {});
   const pb::LeaseSpec& spec = message->spec();
   lease.holder = spec.holderidentity();
   lease.duration_seconds = spec.leasedurationseconds();
@@ -98,7 +98,8 @@ absl::StatusOr<PriorityClass> DecodePriorityClass(const RawObject& object) {
   google::protobuf::Arena arena;
   ASSIGN_OR_RETURN(const pb::PriorityClass* message,
                    ParseMessage<pb::PriorityClass>(object.bytes, arena));
-  return PriorityClass{MetaFrom(message->metadata()), message->value(), message->globaldefault()};
+  return PriorityClass{MetaFrom(message->metadata(), {}), message->value(),
+                       message->globaldefault()};
 }
 
 }  // namespace asterism::kube

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -52,14 +53,14 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 }
 
 // Reads until the end of the pipe. False when it took too long or was too much.
-bool Collect(int descriptor, std::string& output) {
+bool Collect(int descriptor, const std::atomic<bool>& cancelled, std::string& output) {
   int waited_ms = 0;
   for (;;) {
     pollfd entry{descriptor, POLLIN, 0};
     const int ready = poll(&entry, 1, kExecPollMs);
     if (ready == 0) {
       waited_ms += kExecPollMs;
-      if (waited_ms >= kExecTimeoutMs) {
+      if (waited_ms >= kExecTimeoutMs || cancelled) {
         return false;
       }
       continue;
@@ -104,7 +105,8 @@ absl::StatusOr<std::string> Finish(const ExecPlugin& plugin, pid_t process, bool
 
 }  // namespace
 
-absl::StatusOr<std::string> RunProgram(const ExecPlugin& plugin, const std::string& exec_info) {
+absl::StatusOr<std::string> RunProgram(const ExecPlugin& plugin, const std::string& exec_info,
+                                       const std::atomic<bool>& cancelled) {
   std::vector<std::string> arguments = {plugin.command};
   arguments.insert(arguments.end(), plugin.args.begin(), plugin.args.end());
   std::vector<std::string> environment = PluginEnvironment(plugin, exec_info);
@@ -128,7 +130,7 @@ absl::StatusOr<std::string> RunProgram(const ExecPlugin& plugin, const std::stri
                     plugin.install_hint.empty() ? "" : ". ", plugin.install_hint));
   }
   std::string output;
-  const bool complete = Collect(pipe_ends[0], output);
+  const bool complete = Collect(pipe_ends[0], cancelled, output);
   close(pipe_ends[0]);
   return Finish(plugin, process, complete, std::move(output));
 }

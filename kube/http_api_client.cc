@@ -13,6 +13,7 @@
 #include "kube/api_error.h"
 #include "kube/resource_path.h"
 #include "kube/watch_frame.h"
+#include "kube/watch_slot.h"
 #include "nlohmann/json.hpp"
 
 namespace asterism::kube {
@@ -26,6 +27,14 @@ constexpr int kAnswersPerRaise = 16;
 
 std::string ResourceName(const ResourceType& type) {
   return fmt::format("{}/{}", type.group, type.plural);
+}
+
+std::string Method(std::string_view verb) {
+  return verb == "create"   ? "POST"
+         : verb == "update" ? "PUT"
+         : verb == "patch"  ? "PATCH"
+         : verb == "delete" ? "DELETE"
+                            : "GET";
 }
 
 const char* PatchContentType(PatchType type) {
@@ -98,32 +107,10 @@ class HttpApiClient::Shared {
     json_only_.insert(resource);
   }
 
-  // A list: sent again at once, from whatever thread, after 401 and 406.
-  static void SendList(std::shared_ptr<Shared> self, HttpRequest request, std::string resource,
-                       bool second_try, ReplyCallback done) {
-    absl::StatusOr<std::shared_ptr<const Credentials>> credentials = self->credentials_->Get();
-    if (!credentials.ok()) {
-      done(credentials.status());
-      return;
-    }
-    request.credentials = *std::move(credentials);
-    HttpRequest copy = request;
-    HttpClient& http = self->http_;
-    http.Send(std::move(copy), [self = std::move(self), request = std::move(request),
-                                resource = std::move(resource), second_try,
-                                done = std::move(done)](HttpResult result) mutable {
-      if (!second_try && self->CanFix(request, resource, result)) {
-        SendList(std::move(self), std::move(request), std::move(resource), true, std::move(done));
-        return;
-      }
-      done(Outcome(std::move(result), false));
-    });
-  }
-
   // True when the same request, changed a little, may succeed now.
   bool CanFix(HttpRequest& request, const std::string& resource, const HttpResult& result) {
     if (result.code == 401) {
-      credentials_->Refuse();
+      credentials_->Refuse(request.credentials);
       return true;
     }
     if (IsProtobufRefused(request, result)) {
@@ -182,14 +169,6 @@ class WatchAdapter final : public HttpStreamHandler {
   absl::Status broken_;
 };
 
-class HttpWatchStream final : public WatchStream {
- public:
-  explicit HttpWatchStream(std::unique_ptr<HttpStream> stream) : stream_(std::move(stream)) {}
-
- private:
-  std::unique_ptr<HttpStream> stream_;
-};
-
 }  // namespace
 
 HttpApiClient::HttpApiClient(base::Executor& executor, base::Rng rng, HttpClient& http,
@@ -198,27 +177,33 @@ HttpApiClient::HttpApiClient(base::Executor& executor, base::Rng rng, HttpClient
       rng_(rng),
       config_(std::move(config)),
       options_(options),
+      gate_(std::make_shared<ExecutorGate>(executor)),
       shared_(std::make_shared<Shared>(http, config_.credentials)),
       cap_(options.in_flight_max) {}
 
-HttpApiClient::~HttpApiClient() = default;
+HttpApiClient::~HttpApiClient() {
+  gate_->Close();
+}
 
 std::unique_ptr<HttpApiClient::Call> HttpApiClient::NewCall(const ResourceType& type,
-                                                            std::string method, std::string target,
-                                                            Lane lane, ReplyCallback done) const {
+                                                            std::string_view verb,
+                                                            std::string target, Lane lane,
+                                                            ReplyCallback done) const {
   auto call = std::make_unique<Call>();
-  call->request.method = std::move(method);
+  call->request.method = Method(verb);
   call->request.target = std::move(target);
   call->request.lane = lane;
   call->request.accept = shared_->Accept(type, kAcceptProtobuf);
   call->request.timeout = lane == Lane::kLease ? options_.lease_timeout : options_.write_timeout;
   call->resource = ResourceName(type);
+  call->verb = verb;
+  call->plural = type.plural;
   call->done = std::move(done);
   return call;
 }
 
 void HttpApiClient::Get(const ResourceType& type, ObjectName name, Lane lane, ReplyCallback done) {
-  auto call = NewCall(type, "GET", ObjectPath(type, name, ""), lane, std::move(done));
+  auto call = NewCall(type, "get", ObjectPath(type, name, ""), lane, std::move(done));
   call->read = true;
   Submit(std::move(call));
 }
@@ -239,7 +224,7 @@ void HttpApiClient::Create(const ResourceType& type, std::string namespace_name,
   if (options.dry_run) {
     target += "?dryRun=All";
   }
-  auto call = NewCall(type, "POST", std::move(target), lane, std::move(done));
+  auto call = NewCall(type, "create", std::move(target), lane, std::move(done));
   call->request.content_type = kJsonType;
   call->request.body = std::move(body);
   Submit(std::move(call));
@@ -247,7 +232,7 @@ void HttpApiClient::Create(const ResourceType& type, std::string namespace_name,
 
 void HttpApiClient::Update(const ResourceType& type, ObjectName name, std::string body, Lane lane,
                            ReplyCallback done) {
-  auto call = NewCall(type, "PUT", ObjectPath(type, name, ""), lane, std::move(done));
+  auto call = NewCall(type, "update", ObjectPath(type, name, ""), lane, std::move(done));
   call->request.content_type = kJsonType;
   call->request.body = std::move(body);
   Submit(std::move(call));
@@ -260,7 +245,7 @@ void HttpApiClient::Patch(const ResourceType& type, ObjectName name, std::string
   if (options.type == PatchType::kApply && options.force) {
     query.Add("force", "true");
   }
-  auto call = NewCall(type, "PATCH", ObjectPath(type, name, options.subresource) + query.Text(),
+  auto call = NewCall(type, "patch", ObjectPath(type, name, options.subresource) + query.Text(),
                       Lane::kWrite, std::move(done));
   call->request.content_type = PatchContentType(options.type);
   call->request.body = std::move(body);
@@ -269,7 +254,7 @@ void HttpApiClient::Patch(const ResourceType& type, ObjectName name, std::string
 
 void HttpApiClient::Delete(const ResourceType& type, ObjectName name, DeleteOptions options,
                            ReplyCallback done) {
-  auto call = NewCall(type, "DELETE", ObjectPath(type, name, ""), Lane::kWrite, std::move(done));
+  auto call = NewCall(type, "delete", ObjectPath(type, name, ""), Lane::kWrite, std::move(done));
   call->request.content_type = kJsonType;
   call->request.body = DeleteBody(options);
   call->missing_is_done = true;
@@ -293,7 +278,43 @@ void HttpApiClient::List(const ResourceType& type, ListRequest request, ReplyCal
   http.accept = shared_->Accept(type, kAcceptProtobuf);
   http.lane = Lane::kWatch;
   http.timeout = options_.list_timeout;
-  Shared::SendList(shared_, std::move(http), ResourceName(type), false, std::move(done));
+  SendList(std::move(http), ResourceName(type), /*second_try=*/false, std::move(done));
+}
+
+// Sent again at once after 401 and 406.
+void HttpApiClient::SendList(HttpRequest request, std::string resource, bool second_try,
+                             ReplyCallback done) {
+  WithCredentials([this, request = std::move(request), resource = std::move(resource), second_try,
+                   done = std::move(done)](absl::StatusOr<CredentialsPtr> credentials) mutable {
+    if (!credentials.ok()) {
+      done(credentials.status());
+      return;
+    }
+    request.credentials = *std::move(credentials);
+    HttpRequest copy = request;
+    RequestMetrics* const metrics = options_.metrics;
+    const base::SteadyTime sent = metrics == nullptr ? base::SteadyTime() : metrics->Now();
+    auto again = alive_.Wrap([this](HttpRequest changed, std::string name, ReplyCallback callback) {
+      SendList(std::move(changed), std::move(name), /*second_try=*/true, std::move(callback));
+    });
+    shared_->http().Send(
+        std::move(copy), [gate = gate_, shared = shared_, request = std::move(request),
+                          resource = std::move(resource), second_try, again = std::move(again),
+                          metrics, sent, done = std::move(done)](HttpResult result) mutable {
+          if (metrics != nullptr) {
+            metrics->Count("list", std::string_view(resource).substr(resource.find('/') + 1),
+                           result.code, sent);
+          }
+          if (second_try || !shared->CanFix(request, resource, result)) {
+            done(Outcome(std::move(result), false));
+            return;
+          }
+          gate->Post([again = std::move(again), request = std::move(request),
+                      resource = std::move(resource), done = std::move(done)]() mutable {
+            again(std::move(request), std::move(resource), std::move(done));
+          });
+        });
+  });
 }
 
 std::unique_ptr<WatchStream> HttpApiClient::Watch(const ResourceType& type, WatchRequest request,
@@ -314,20 +335,32 @@ std::unique_ptr<WatchStream> HttpApiClient::Watch(const ResourceType& type, Watc
   http.accept = shared_->Accept(type, kAcceptProtobufStream);
   http.lane = Lane::kWatch;
   http.timeout = absl::InfiniteDuration();
-  absl::StatusOr<std::shared_ptr<const Credentials>> credentials = shared_->credentials().Get();
-  if (!credentials.ok()) {
-    executor_.Post([handler, status = credentials.status()] { handler->OnEnd(status); });
-    return std::make_unique<HttpWatchStream>(nullptr);
-  }
-  http.credentials = *std::move(credentials);
-  auto on_refused = [shared = shared_, resource = ResourceName(type),
-                     accept = http.accept](const HttpResult& result) {
-    HttpRequest sent;
-    sent.accept = accept;
-    shared->CanFix(sent, resource, result);
-  };
-  return std::make_unique<HttpWatchStream>(shared_->http().Open(
-      std::move(http), std::make_shared<WatchAdapter>(std::move(on_refused), std::move(handler))));
+  const auto slot = std::make_shared<WatchSlot>();
+  WithCredentials([this, slot, http = std::move(http), resource = ResourceName(type),
+                   handler =
+                       std::move(handler)](absl::StatusOr<CredentialsPtr> credentials) mutable {
+    if (!credentials.ok()) {
+      executor_.Post([slot, handler, status = credentials.status()] {
+        if (!slot->closed()) {
+          handler->OnEnd(status);
+        }
+      });
+      return;
+    }
+    http.credentials = *std::move(credentials);
+    auto on_refused = [shared = shared_, resource, accept = http.accept,
+                       used = http.credentials](const HttpResult& result) {
+      HttpRequest sent;
+      sent.accept = accept;
+      sent.credentials = used;
+      shared->CanFix(sent, resource, result);
+    };
+    slot->Open([&] {
+      return shared_->http().Open(std::move(http), std::make_shared<WatchAdapter>(
+                                                       std::move(on_refused), std::move(handler)));
+    });
+  });
+  return std::make_unique<HttpWatchStream>(slot);
 }
 
 void HttpApiClient::Submit(std::unique_ptr<Call> call) {
@@ -352,33 +385,72 @@ void HttpApiClient::Dispatch(std::unique_ptr<Call> call) {
   waiting_.push_back(std::move(call));
 }
 
+// What waits in the source must not own the source: no Shared in there.
+void HttpApiClient::WithCredentials(CredentialsCallback next) {
+  shared_->credentials().Get([gate = gate_, next = alive_.Wrap(std::move(next))](
+                                 absl::StatusOr<CredentialsPtr> credentials) mutable {
+    gate->Run([next = std::move(next), credentials = std::move(credentials)]() mutable {
+      next(std::move(credentials));
+    });
+  });
+}
+
+// What waits for credentials counts as in flight, so that no more of it waits there.
 void HttpApiClient::SendNow(std::unique_ptr<Call> call) {
-  absl::StatusOr<std::shared_ptr<const Credentials>> credentials = shared_->credentials().Get();
+  if (call->request.lane == Lane::kWrite) {
+    ++in_flight_;
+  }
+  WithCredentials(
+      [this, call = std::move(call)](absl::StatusOr<CredentialsPtr> credentials) mutable {
+        Transmit(std::move(call), std::move(credentials));
+      });
+}
+
+void HttpApiClient::Transmit(std::unique_ptr<Call> call,
+                             absl::StatusOr<CredentialsPtr> credentials) {
   if (!credentials.ok()) {
-    executor_.Post(
-        [call = std::move(call), status = credentials.status()]() mutable { call->done(status); });
+    EndUnsent(std::move(call), credentials.status());
+    return;
+  }
+  const bool asks = call->request.lane == Lane::kWrite && !call->read && may_send_ != nullptr;
+  if (asks && !may_send_()) {
+    EndUnsent(std::move(call), absl::CancelledError("not sent: this process leads no more"));
     return;
   }
   call->request.credentials = *std::move(credentials);
   call->cap_epoch = cap_epoch_;
   ++call->tries;
   ++stats_.requests;
-  if (call->request.lane == Lane::kWrite) {
-    ++in_flight_;
+  if (options_.metrics != nullptr) {
+    call->sent = options_.metrics->Now();
   }
   HttpRequest request = call->request;
   auto deliver = alive_.Wrap([this, call = std::move(call)](HttpResult result) mutable {
     OnResult(std::move(call), std::move(result));
   });
-  shared_->http().Send(std::move(request), [&executor = executor_, deliver = std::move(deliver)](
-                                               HttpResult result) mutable {
-    executor.Post([deliver = std::move(deliver), result = std::move(result)]() mutable {
-      deliver(std::move(result));
-    });
+  shared_->http().Send(
+      std::move(request), [gate = gate_, deliver = std::move(deliver)](HttpResult result) mutable {
+        gate->Post([deliver = std::move(deliver), result = std::move(result)]() mutable {
+          deliver(std::move(result));
+        });
+      });
+}
+
+void HttpApiClient::EndUnsent(std::unique_ptr<Call> call, absl::Status status) {
+  if (call->request.lane == Lane::kWrite) {
+    --in_flight_;
+  }
+  executor_.Post([call = std::move(call), status = std::move(status),
+                  resume = alive_.Wrap([this] { SendWaiting(); })]() mutable {
+    call->done(std::move(status));
+    resume();
   });
 }
 
 void HttpApiClient::OnResult(std::unique_ptr<Call> call, HttpResult result) {
+  if (options_.metrics != nullptr) {
+    options_.metrics->Count(call->verb, call->plural, result.code, call->sent);
+  }
   if (call->request.lane == Lane::kWrite) {
     --in_flight_;
     AdjustCap(*call, result);

@@ -224,7 +224,7 @@ absl::StatusOr<ApiConfig> InClusterConfig(const base::Clock& clock,
   } else {
     config.namespace_name = "default";
   }
-  RETURN_IF_ERROR(config.credentials->Get().status());
+  RETURN_IF_ERROR(WaitForCredentials(*config.credentials).status());
   return config;
 }
 

@@ -37,12 +37,18 @@ LeaderElector::LeaderElector(const base::Clock& clock, base::Executor& executor,
       deadline_timer_(executor) {
   CHECK_THAT(!options_.identity.empty(), "leader election needs an identity");
   CHECK_THAT(options_.lease_duration >= absl::Seconds(1) &&
-                 options_.lease_duration > options_.renew_deadline &&
+                 options_.lease_duration == absl::Seconds(RecordedSeconds()),
+             "leader election: the lease duration must be whole seconds");
+  CHECK_THAT(options_.lease_duration > options_.renew_deadline &&
                  options_.renew_deadline > options_.retry_period * (1 + kJitter),
              "leader election: lease duration > renew deadline > retry period x 1.2 must hold");
 }
 
 LeaderElector::~LeaderElector() = default;
+
+int32_t LeaderElector::RecordedSeconds() const {
+  return static_cast<int32_t>(absl::ToInt64Seconds(options_.lease_duration));
+}
 
 void LeaderElector::Start() {
   if (!running_) {
@@ -158,7 +164,7 @@ std::string LeaderElector::LeaseJson(const Lease& lease) const {
 void LeaderElector::CreateLease() {
   Lease lease;
   lease.holder = options_.identity;
-  lease.duration_seconds = static_cast<int32_t>(absl::ToInt64Seconds(options_.lease_duration));
+  lease.duration_seconds = RecordedSeconds();
   lease.acquire_time = lease.renew_time = clock_.Now();
   client_.Create(kLeases, options_.namespace_name, LeaseJson(lease), {}, Lane::kLease,
                  alive_.Wrap([this, attempt = attempt_](absl::StatusOr<Reply> reply) {
@@ -176,7 +182,7 @@ void LeaderElector::WriteLease() {
     lease.acquire_time = lease.renew_time;
     ++lease.transitions;
   }
-  lease.duration_seconds = static_cast<int32_t>(absl::ToInt64Seconds(options_.lease_duration));
+  lease.duration_seconds = RecordedSeconds();
   client_.Update(kLeases, {options_.namespace_name, options_.name}, LeaseJson(lease), Lane::kLease,
                  alive_.Wrap([this, attempt = attempt_](absl::StatusOr<Reply> reply) {
                    if (attempt == attempt_) {

@@ -33,8 +33,8 @@ struct LeaderElectorOptions {
   std::string namespace_name;
   std::string name;
   std::string identity;  // unique among candidates: host name + "_" + random
-  // lease_duration > renew_deadline > retry_period * 1.2 (checked). Whole seconds: the Lease
-  // records them.
+  // lease_duration > renew_deadline > retry_period * 1.2, and lease_duration is whole seconds,
+  // because that is what the Lease records and others wait for (checked).
   absl::Duration lease_duration = absl::Seconds(15);
   absl::Duration renew_deadline = absl::Seconds(10);
   absl::Duration retry_period = absl::Seconds(2);
@@ -77,6 +77,7 @@ class LeaderElector {
   void CheckDeadline();
   void BecomeLeader();
   void StepDown();
+  int32_t RecordedSeconds() const;
   std::string LeaseJson(const Lease& lease) const;
   absl::StatusOr<Lease> ReadLease(const Reply& reply) const;
 

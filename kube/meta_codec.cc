@@ -1,14 +1,50 @@
 #include "kube/meta_codec.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "kube/quantity.h"
 
 namespace asterism::kube {
+namespace {
 
-ObjectMeta MetaFrom(const metav1::ObjectMeta& message) {
+constexpr std::string_view kOurPrefix = "asterism.dev/";
+constexpr size_t kOurValueBytesMax = 256;
+constexpr size_t kOurPairsMax = 32;
+constexpr size_t kMessageBytesMax = 1024;
+
+void Keep(KeptPairs kept, std::string_view key, std::string_view value, StringPairs& pairs) {
+  if (kept == KeptPairs::kOurs) {
+    if (!key.starts_with(kOurPrefix) || value.size() > kOurValueBytesMax) {
+      return;
+    }
+    pairs.emplace(key, value);
+    if (pairs.size() > kOurPairsMax) {
+      pairs.erase(std::prev(pairs.end()));
+    }
+    return;
+  }
+  pairs.emplace(key, value);
+}
+
+}  // namespace
+
+std::string BoundedMessage(std::string_view text) {
+  constexpr std::string_view kEnd = "...";
+  if (text.size() <= kMessageBytesMax) {
+    return std::string(text);
+  }
+  size_t end = kMessageBytesMax - kEnd.size();
+  // 10xxxxxx are the later bytes of a UTF-8 character.
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  return std::string(text.substr(0, end)).append(kEnd);
+}
+
+ObjectMeta MetaFrom(const metav1::ObjectMeta& message, KeptMeta kept) {
   ObjectMeta meta;
   meta.namespace_name = message.namespace_();
   meta.name = message.name();
@@ -22,10 +58,10 @@ ObjectMeta MetaFrom(const metav1::ObjectMeta& message) {
     meta.deletion_time = TimeFrom(message.deletiontimestamp());
   }
   for (const auto& [key, value] : message.labels()) {
-    meta.labels.emplace(key, value);
+    Keep(kept.labels, key, value, meta.labels);
   }
   for (const auto& [key, value] : message.annotations()) {
-    meta.annotations.emplace(key, value);
+    Keep(kept.annotations, key, value, meta.annotations);
   }
   meta.owners.reserve(static_cast<size_t>(message.ownerreferences_size()));
   for (const metav1::OwnerReference& owner : message.ownerreferences()) {
@@ -35,7 +71,7 @@ ObjectMeta MetaFrom(const metav1::ObjectMeta& message) {
   return meta;
 }
 
-ObjectMeta MetaFrom(JsonReader& reader, const JsonObject& root) {
+ObjectMeta MetaFrom(JsonReader& reader, const JsonObject& root, KeptMeta kept) {
   ObjectMeta meta;
   reader.Child(root, "metadata", [&](const JsonObject& object) {
     meta.namespace_name = reader.Text(object, "namespace");
@@ -49,10 +85,10 @@ ObjectMeta MetaFrom(JsonReader& reader, const JsonObject& root) {
       meta.deletion_time = deleted;
     }
     reader.EachPair(object, "labels", [&](std::string_view key, std::string_view value) {
-      meta.labels.emplace(key, value);
+      Keep(kept.labels, key, value, meta.labels);
     });
     reader.EachPair(object, "annotations", [&](std::string_view key, std::string_view value) {
-      meta.annotations.emplace(key, value);
+      Keep(kept.annotations, key, value, meta.annotations);
     });
     reader.Each(object, "ownerReferences", [&](const JsonObject& owner) {
       meta.owners.push_back({reader.Text(owner, "apiVersion"), reader.Text(owner, "kind"),
@@ -73,7 +109,7 @@ std::vector<Condition> ConditionsFrom(JsonReader& reader, const JsonObject& stat
     condition.last_transition_time =
         reader.Time(object, "lastTransitionTime", absl::InfinitePast());
     condition.reason = reader.Text(object, "reason");
-    condition.message = reader.Text(object, "message");
+    condition.message = BoundedMessage(reader.Text(object, "message"));
   });
   return conditions;
 }

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,8 +25,19 @@ namespace asterism::kube {
 
 namespace metav1 = ::k8s::io::apimachinery::pkg::apis::meta::v1;
 
-ObjectMeta MetaFrom(const metav1::ObjectMeta& message);
-ObjectMeta MetaFrom(JsonReader& reader, const JsonObject& root);  // root: the object itself
+// Which labels or annotations are kept. Users may hang 256 KiB of them on each of their pods, and
+// every pod of the cluster is in memory, so of some kinds only those are kept that we read:
+// kOurs is keys under asterism.dev/ with values up to 256 bytes, the first 32 in the order of keys.
+enum class KeptPairs { kAll, kOurs };
+struct KeptMeta {
+  KeptPairs labels = KeptPairs::kAll;
+  KeptPairs annotations = KeptPairs::kAll;
+};
+ObjectMeta MetaFrom(const metav1::ObjectMeta& message, KeptMeta kept);
+ObjectMeta MetaFrom(JsonReader& reader, const JsonObject& root, KeptMeta kept);  // root: the object
+
+// A message for people, cut to 1 KiB between two characters.
+std::string BoundedMessage(std::string_view text);
 
 // For Time and MicroTime.
 template <typename Message>
@@ -42,7 +55,7 @@ Condition ConditionFrom(const Message& message) {
     condition.last_transition_time = TimeFrom(message.lasttransitiontime());
   }
   condition.reason = message.reason();
-  condition.message = message.message();
+  condition.message = BoundedMessage(message.message());
   return condition;
 }
 std::vector<Condition> ConditionsFrom(JsonReader& reader, const JsonObject& status);

@@ -1,6 +1,7 @@
 // File: kube/node.h
 //
-// What controllers need of a core/v1 Node.
+// What controllers need of a core/v1 Node. All labels are kept, of the annotations and messages the
+// same as of a pod's.
 //
 // Thread-safety: a value. Cost: strings are owned.
 #pragma once

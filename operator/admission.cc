@@ -164,7 +164,7 @@ class Admitter {
     request.gang_uid = job_.meta.uid;
     request.pods = out_.shape.pods;
     for (const kube::ResourceAmount& amount : pod.requests) {
-      if (const auto slot = environment_.feed.resources().SlotOf(amount.name)) {
+      if (const auto slot = environment_.feed.resources().Find(amount.name)) {
         request.request[*slot] = std::max<int64_t>(0, amount.amount);
       }
     }

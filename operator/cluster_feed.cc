@@ -1,6 +1,8 @@
 #include "operator/cluster_feed.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -27,6 +29,29 @@ std::string ProductOf(const kube::Node& node) {
   return "";
 }
 
+int64_t AmountOf(const kube::ResourceAmounts& amounts, std::string_view name) {
+  const auto found = std::find_if(amounts.begin(), amounts.end(),
+                                  [&](const auto& amount) { return amount.name == name; });
+  return found == amounts.end() ? 0 : std::max<int64_t>(0, found->amount);
+}
+
+struct Amounts {
+  scheduler::ResourceVector amounts;
+  bool complete = true;  // false: one of them has no slot
+};
+
+Amounts ToVector(const kube::ResourceAmounts& amounts, const scheduler::ResourceTable& table) {
+  Amounts vector;
+  for (const kube::ResourceAmount& amount : amounts) {
+    if (const std::optional<size_t> slot = table.Find(amount.name)) {
+      vector.amounts[*slot] = std::max<int64_t>(0, amount.amount);
+    } else if (amount.amount > 0) {
+      vector.complete = false;
+    }
+  }
+  return vector;
+}
+
 bool ParseRanks(std::string_view text, GangPodMark& mark) {
   const size_t dash = text.find('-');
   return dash != std::string_view::npos &&
@@ -50,7 +75,12 @@ bool ReadGangPodMark(const kube::Pod& pod, GangPodMark& mark) {
 }
 
 ClusterFeed::ClusterFeed(Options options, base::SnapshotCell<scheduler::LedgerView>& cell)
-    : options_(std::move(options)), cell_(cell), ledger_(resources_) {
+    : options_(std::move(options)),
+      cell_(cell),
+      ledger_(resources_),
+      node_classes_(
+          [this](const kube::Node& node, uint32_t node_class) { SetLedgerNode(node, node_class); }),
+      gpu_counts_(options_.resource_names.size()) {
   for (const std::string& name : options_.resource_names) {
     CHECK_THAT(resources_.SlotOf(name).has_value(), "too many GPU resource names");
   }
@@ -67,61 +97,105 @@ bool ClusterFeed::IsGpuNode(const kube::Node& node) const {
   });
 }
 
-scheduler::ResourceVector ClusterFeed::ToVector(const kube::ResourceAmounts& amounts) {
-  scheduler::ResourceVector vector;
-  for (const kube::ResourceAmount& amount : amounts) {
-    if (const std::optional<size_t> slot = resources_.SlotOf(amount.name)) {
-      vector[*slot] = std::max<int64_t>(0, amount.amount);
-    }
+void ClusterFeed::RemoveNode(const std::string& name) {
+  const auto found = nodes_.find(name);
+  if (found == nodes_.end()) {
+    return;
   }
-  return vector;
+  CountGpus(found->second, {});
+  nodes_.erase(found);
+  node_classes_.Remove(name);
+  ledger_.RemoveNode(name);
+  model_stale_ = true;
+}
+
+void ClusterFeed::CountGpus(const NodeEntry& before, const NodeEntry& after) {
+  gpu_nodes_ += (after.gpu_node ? 1 : 0) - (before.gpu_node ? 1 : 0);
+  if (before.gpus == after.gpus) {
+    return;
+  }
+  for (size_t i = 0; i < gpu_counts_.size(); ++i) {
+    gpu_counts_[i].Remove(before.gpus.empty() ? 0 : before.gpus[i]);
+    gpu_counts_[i].Add(after.gpus.empty() ? 0 : after.gpus[i]);
+  }
 }
 
 void ClusterFeed::OnNode(const kube::Change<kube::Node>& change) {
   if (change.after == nullptr) {
-    if (const auto found = nodes_.find(change.before->meta.name); found != nodes_.end()) {
-      gpu_nodes_ -= found->second.gpu_node ? 1 : 0;
-      nodes_.erase(found);
-      ledger_.RemoveNode(change.before->meta.name);
-      model_stale_ = true;
-    }
+    RemoveNode(change.before->meta.name);
     return;
   }
   const kube::Node& node = *change.after;
-  NodeEntry entry{.capacity = node.capacity, .ready = node.Ready(), .gpu_node = IsGpuNode(node)};
+  NodeEntry entry{.product = ProductOf(node), .ready = node.Ready(), .gpu_node = IsGpuNode(node)};
   for (size_t level = 1; level + 1 < options_.levels.size(); ++level) {
     entry.domains.emplace_back(node.meta.Label(options_.levels[level].label));
+  }
+  for (const std::string& name : options_.resource_names) {
+    entry.gpus.push_back(AmountOf(node.capacity, name));
   }
   const auto [slot, added] = nodes_.try_emplace(node.meta.name);
   model_stale_ |=
       added || slot->second.domains != entry.domains || slot->second.gpu_node != entry.gpu_node;
-  gpu_nodes_ += (entry.gpu_node ? 1 : 0) - (slot->second.gpu_node ? 1 : 0);
+  CountGpus(slot->second, entry);
   slot->second = std::move(entry);
   if (!slot->second.gpu_node) {
+    node_classes_.Remove(node.meta.name);
     ledger_.RemoveNode(node.meta.name);
     return;
   }
+  GiveSlots(node);
+  SetLedgerNode(node, node_classes_.Put(change.after));
+}
+
+void ClusterFeed::SetLedgerNode(const kube::Node& node, uint32_t node_class) {
   ledger_.SetNode({.name = node.meta.name,
-                   .allocatable = ToVector(node.allocatable),
+                   .allocatable = ToVector(node.allocatable, resources_).amounts,
                    .usable = node.Ready() && !node.unschedulable && !node.meta.deletion_time,
                    .product = ProductOf(node),
-                   .node_class = node_classes_.ClassOf(node)});
+                   .node_class = node_class});
+}
+
+void ClusterFeed::GiveSlots(const kube::Node& node) {
+  const size_t slots_before = resources_.size();
+  for (const kube::ResourceAmount& amount : node.allocatable) {
+    if (amount.amount > 0) {
+      resources_.SlotOf(amount.name);
+    }
+  }
+  if (resources_.size() == slots_before) {
+    return;
+  }
+  const auto pods = std::exchange(pods_without_slot_, {});
+  for (const auto& [uid, pod] : pods) {
+    PutPod(pod);
+  }
 }
 
 void ClusterFeed::OnPod(const kube::Change<kube::Pod>& change) {
-  if (change.after == nullptr) {
+  if (change.before != nullptr &&
+      (change.after == nullptr || change.before->meta.uid != change.after->meta.uid)) {
+    // Gone, or deleted and created again under the same name.
+    pods_without_slot_.erase(change.before->meta.uid);
     ledger_.RemovePod(change.before->meta.uid);
-    return;
   }
-  if (change.before != nullptr && change.before->meta.uid != change.after->meta.uid) {
-    ledger_.RemovePod(change.before->meta.uid);  // deleted and created again under the same name
+  if (change.after != nullptr) {
+    PutPod(change.after);
   }
-  const kube::Pod& pod = *change.after;
+}
+
+void ClusterFeed::PutPod(const kube::Shared<kube::Pod>& shared) {
+  const kube::Pod& pod = *shared;
+  const Amounts requests = ToVector(pod.requests, resources_);
+  if (requests.complete || pod.Terminal()) {
+    pods_without_slot_.erase(pod.meta.uid);
+  } else {
+    pods_without_slot_.insert_or_assign(pod.meta.uid, shared);
+  }
   scheduler::PodState state{.uid = pod.meta.uid,
                             .name = pod.meta.Key(),
                             .node = pod.node_name,
                             .pinned_node = pod.pinned_node_name,
-                            .requests = ToVector(pod.requests),
+                            .requests = requests.amounts,
                             .ended = pod.Terminal(),
                             .deleting = pod.Deleting()};
   state.requests[scheduler::kPodsSlot] = 1;
@@ -165,26 +239,22 @@ void ClusterFeed::Publish() {
 }
 
 bool ClusterFeed::NodeReady(std::string_view name) const {
-  const auto found = nodes_.find(std::string(name));
+  const auto found = nodes_.find(name);
   return found != nodes_.end() && found->second.ready;
 }
 
 NodeGpus ClusterFeed::GpusOfNode(std::string_view resource_name) const {
-  std::map<int64_t, int64_t> nodes_by_count;
+  const auto& names = options_.resource_names;
+  const auto found = std::find(names.begin(), names.end(), resource_name);
+  return found == names.end() ? NodeGpus()
+                              : gpu_counts_[static_cast<size_t>(found - names.begin())].gpus();
+}
+
+std::map<std::string, int64_t> ClusterFeed::GpusByProduct() const {
+  std::map<std::string, int64_t> gpus;
   for (const auto& [name, entry] : nodes_) {
-    for (const kube::ResourceAmount& amount : entry.capacity) {
-      if (amount.name == resource_name && amount.amount > 0) {
-        ++nodes_by_count[amount.amount];
-      }
-    }
-  }
-  NodeGpus gpus;
-  int64_t nodes_max = 0;
-  for (const auto& [count, nodes] : nodes_by_count) {
-    gpus.largest = count;
-    if (nodes >= nodes_max) {
-      nodes_max = nodes;
-      gpus.commonest = count;
+    if (entry.gpu_node) {
+      gpus[entry.product] += std::accumulate(entry.gpus.begin(), entry.gpus.end(), int64_t{0});
     }
   }
   return gpus;

@@ -11,9 +11,12 @@
 // Topology comes from the labels that the configuration names per level. A rebuilt model is made
 // once for a batch of node events, not once an event.
 //
+// Only what GPU nodes offer gets a resource slot. Whatever else pods ask for is left to
+// kube-scheduler, until a node brings it: then the pods that were seen before are counted again.
+//
 // Thread-safety: none; lives on the core executor. Views may be read anywhere.
-// Cost: OnPod O(resources); Refresh O(nodes log nodes) when nodes came, went or moved, else
-// nothing.
+// Cost: OnPod O(resources); OnNode O(labels) when the node changed; Refresh O(nodes log nodes) when
+// nodes came, went or moved, else nothing.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +33,8 @@
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "operator/gang_shape.h"
+#include "operator/node_class_table.h"
+#include "operator/node_gpu_counts.h"
 #include "operator/template_fit.h"
 #include "scheduler/ledger.h"
 #include "scheduler/resources.h"
@@ -74,36 +79,48 @@ class ClusterFeed {
   scheduler::Ledger& ledger() { return ledger_; }
   const scheduler::Ledger& ledger() const { return ledger_; }
   scheduler::ResourceTable& resources() { return resources_; }
-  const NodeClassTable& node_classes() const { return node_classes_; }
-  // Rises whenever a class was added: cached bitmaps over classes are then too short.
-  size_t node_class_count() const { return node_classes_.size(); }
+  // Asking it which nodes a template accepts may put nodes of the ledger into other classes.
+  NodeClassTable& node_classes() { return node_classes_; }
+  // A bitmap over the classes is valid until this changes.
+  uint64_t class_version() const { return node_classes_.version(); }
 
   // Known to the API server at this moment.
-  bool HasNode(std::string_view name) const { return nodes_.contains(std::string(name)); }
+  bool HasNode(std::string_view name) const { return nodes_.find(name) != nodes_.end(); }
   bool NodeReady(std::string_view name) const;
   // Over the nodes that have the resource, counted by capacity: an unhealthy GPU makes no node
-  // smaller.
+  // smaller. Zeros for a name that is not one of `resource_names`. O(resource names).
   NodeGpus GpusOfNode(std::string_view resource_name) const;
+  // GPUs of all nodes of the model, by capacity; "" stands for nodes without a product. O(nodes).
+  std::map<std::string, int64_t> GpusByProduct() const;
   // Whether the node belongs to the model (it has GPUs and matches the selector).
   size_t gpu_node_count() const { return gpu_nodes_; }
 
  private:
   struct NodeEntry {
     std::vector<std::string> domains;
-    kube::ResourceAmounts capacity;
+    std::vector<int64_t> gpus;  // by resource name, of its capacity
+    std::string product;
     bool ready = false;
     bool gpu_node = false;
   };
 
   bool IsGpuNode(const kube::Node& node) const;
-  scheduler::ResourceVector ToVector(const kube::ResourceAmounts& amounts);
+  void RemoveNode(const std::string& name);
+  void CountGpus(const NodeEntry& before, const NodeEntry& after);
+  void SetLedgerNode(const kube::Node& node, uint32_t node_class);
+  // Slots for what the node offers, and the pods counted again that asked for it before.
+  void GiveSlots(const kube::Node& node);
+  void PutPod(const kube::Shared<kube::Pod>& pod);
 
   const Options options_;
   base::SnapshotCell<scheduler::LedgerView>& cell_;
   scheduler::ResourceTable resources_;
   scheduler::Ledger ledger_;
   NodeClassTable node_classes_;
-  std::map<std::string, NodeEntry> nodes_;
+  std::map<std::string, NodeEntry, std::less<>> nodes_;
+  std::vector<NodeGpuCounts> gpu_counts_;  // by resource name
+  // By uid: pods that ask for something that has no slot.
+  std::map<std::string, kube::Shared<kube::Pod>> pods_without_slot_;
   size_t gpu_nodes_ = 0;
   bool model_stale_ = true;
 };

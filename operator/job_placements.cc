@@ -79,7 +79,7 @@ void JobController::OnDispatched(const DispatchResult& result) {
     return;
   }
   JobState& state = *found->second;
-  if (!result.refusal) {
+  if (result.asked) {
     metrics_.decide_seconds.With({}).Observe(result.decide);
   }
   if (const auto* placed = std::get_if<scheduler::Placed>(&result.outcome);
@@ -199,7 +199,8 @@ scheduler::PlacementRequest JobController::RequestOf(const JobState& state) {
 }
 
 void JobController::EnqueueGang(JobState& state) {
-  scheduler::PlacementRequest request = RequestOf(state);
+  scheduler::PlacementRequest request = state.admission.request;
+  request.excluded = state.excluded;
   dispatcher_.Enqueue(
       {.queued = {.uid = state.meta().uid,
                   .name = state.meta().Key(),
@@ -207,7 +208,8 @@ void JobController::EnqueueGang(JobState& state) {
                   .priority = state.admission.priority,
                   .created = state.meta().creation_time,
                   .gpus = state.admission.shape.pods * state.admission.shape.gpus_per_pod},
-       .request = std::move(request)});
+       .request = std::move(request),
+       .fit = state.admission.fit});
 }
 
 // The gang keeps what it holds while a new placement is looked for, so nobody takes its room in

@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, 4> kOperators = {"In", "NotIn", "Exists", "DoesNotExist"};
+constexpr size_t kProductRowsMax = 64;  // of status.products
 constexpr std::array<std::string_view, 3> kStopPolicies = {"None", "Hold", "HoldAndDrain"};
 
 LabelSelector ParseSelector(const JsonFields& fields) {
@@ -262,7 +263,10 @@ std::string QueueStatusApplyBody(const Queue& queue, const std::vector<QueueUsag
     } else {
       limited = false;
     }
-    status["products"].push_back(std::move(product));
+    // The totals count what a row cannot show: GPUs without a product, and more products than fit.
+    if (!row.product.empty() && status["products"].size() < kProductRowsMax) {
+      status["products"].push_back(std::move(product));
+    }
   }
   status["used"] = Column(total_used);
   status["guaranteed"] = Column(total_guaranteed);

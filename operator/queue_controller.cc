@@ -1,12 +1,12 @@
 #include "operator/queue_controller.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "fmt/format.h"
 #include "operator/conditions.h"
+#include "operator/queue_guarantees.h"
 #include "scheduler/quota.h"
 
 namespace asterism::operators {
@@ -23,6 +23,10 @@ scheduler::QuotaQueue ToQuota(const Queue& queue) {
     quota.limits.push_back({row.product, row.limit});
   }
   return quota;
+}
+
+std::string_view FaultWord(scheduler::QuotaFault fault) {
+  return fault == scheduler::QuotaFault::kParentCycle ? "ParentCycle" : "ParentMissing";
 }
 
 scheduler::QuotaTree TreeOf(const kube::Store<Queue>& queues) {
@@ -59,53 +63,73 @@ void QueueController::WriteAll() {
     return;
   }
   const scheduler::QuotaTree tree = TreeOf(queues_);
-  std::vector<QueueUse> uses;
-  for (const auto& gang : feed_.ledger().Gangs()) {
-    uses.push_back({gang->queue, gang->product,
-                    gang->gpus_per_block * static_cast<int64_t>(gang->blocks.size())});
+  const base::StringMap<QueueSums> sums = SumUp();
+  std::vector<kube::Shared<Queue>> queues;
+  queues_.ForEach([&](const kube::Shared<Queue>& queue) { queues.push_back(queue); });
+  const QueueGuarantees guarantees(queues, tree, feed_.GpusByProduct());
+  ++round_;
+  for (const kube::Shared<Queue>& queue : queues) {
+    const auto found = sums.find(queue->meta.name);
+    WriteOne(*queue, found == sums.end() ? QueueSums() : found->second,
+             tree.Problem(queue->meta.name), guarantees.Excess(*queue));
   }
-  queues_.ForEach([&](const kube::Shared<Queue>& queue) {
-    WriteOne(*queue, uses, tree.Problem(queue->meta.name));
-  });
+  std::erase_if(written_, [this](const auto& entry) { return entry.second.round != round_; });
 }
 
-void QueueController::WriteOne(const Queue& queue, const std::vector<QueueUse>& uses,
-                               const std::string& problem) {
-  std::map<std::string, int64_t> by_product;
-  for (const QueueUse& use : uses) {
-    if (use.queue == queue.meta.name) {
-      by_product[use.product] += use.gpus;
-    }
+base::StringMap<QueueController::QueueSums> QueueController::SumUp() const {
+  base::StringMap<QueueSums> sums;
+  for (const auto& gang : feed_.ledger().Gangs()) {
+    sums[gang->queue].used[gang->product] +=
+        gang->gpus_per_block * static_cast<int64_t>(gang->blocks.size());
   }
+  for (const auto& [queue, pending] : dispatcher_.PendingByQueue()) {
+    sums[queue].pending = pending;
+  }
+  return sums;
+}
+
+void QueueController::WriteOne(const Queue& queue, const QueueSums& sums,
+                               const std::optional<scheduler::QuotaProblem>& problem,
+                               const std::string& excess) {
   std::vector<QueueUsage> used;
-  for (const auto& [product, gpus] : by_product) {
+  for (const auto& [product, gpus] : sums.used) {
     used.push_back({product, gpus});
   }
-  const GangDispatcher::Pending pending = dispatcher_.PendingOf(queue.meta.name);
-  std::vector<kube::Condition>& conditions = conditions_[queue.meta.name];
-  SetCondition(conditions,
+  Written& written = written_[queue.meta.uid];
+  written.round = round_;
+  SetCondition(written.conditions,
                {.type = "Ready",
-                .status = problem.empty() ? "True" : "False",
-                .reason = problem.empty() ? "Ready" : "ParentProblem",
-                .message = problem,
+                .status = problem ? "False" : "True",
+                .reason = problem ? FaultWord(problem->fault) : "Ready",
+                .message = problem ? problem->message : "",
                 .observed_generation = queue.meta.generation},
                clock_.Now());
-  std::string body = QueueStatusApplyBody(queue, used, pending.jobs, pending.gpus, conditions);
-  const std::string& name = queue.meta.name;
-  if (const auto known = written_.find(name); known != written_.end() && known->second == body) {
+  SetCondition(written.conditions,
+               {.type = "Overcommitted",
+                .status = excess.empty() ? "False" : "True",
+                .reason = excess.empty() ? "GuaranteesCovered" : "GuaranteesExceedCluster",
+                .message = excess,
+                .observed_generation = queue.meta.generation},
+               clock_.Now());
+  std::string body =
+      QueueStatusApplyBody(queue, used, sums.pending.jobs, sums.pending.gpus, written.conditions);
+  if (written.body == body) {
     return;
   }
-  written_[name] = body;
+  written.body = body;
+  const std::string& name = queue.meta.name;
   client_.Patch(kQueues, {"", name}, std::move(body),
                 {.type = kube::PatchType::kApply,
                  .subresource = "status",
                  .field_manager = "asterism-controller"},
-                alive_.Wrap([this, name](absl::StatusOr<kube::Reply> reply) {
+                alive_.Wrap([this, name, uid = queue.meta.uid](absl::StatusOr<kube::Reply> reply) {
                   if (!reply.ok() && !absl::IsNotFound(reply.status())) {
                     base::LogWarning(
                         "queue_status_not_written",
                         {{"queue", name}, {"error", std::string(reply.status().message())}});
-                    written_.erase(name);
+                    if (const auto found = written_.find(uid); found != written_.end()) {
+                      found->second.body.clear();
+                    }
                     OnChange();
                   }
                 }));

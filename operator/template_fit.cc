@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "base/strings.h"
 #include "nlohmann/json.hpp"
 
 namespace asterism::operators {
@@ -14,7 +11,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kHostnameLabel = "kubernetes.io/hostname";
-constexpr std::string_view kOutputLabelPrefix = "asterism.dev/domain-";
 constexpr size_t kTermsMax = 64;
 
 const json& Member(const json& object, const char* key) {
@@ -98,17 +94,6 @@ bool TermMatches(const std::vector<NodeRequirement>& term, const kube::StringPai
   });
 }
 
-std::string ClassKey(const kube::StringPairs& labels, const std::vector<kube::Taint>& taints) {
-  std::string key;
-  for (const auto& [name, value] : labels) {
-    absl::StrAppend(&key, name, "=", value, "\n");
-  }
-  for (const kube::Taint& taint : taints) {
-    absl::StrAppend(&key, "\t", taint.key, "=", taint.value, ":", taint.effect, "\n");
-  }
-  return key;
-}
-
 }  // namespace
 
 TemplateFit ReadTemplateFit(const json& pod_spec) {
@@ -136,6 +121,10 @@ TemplateFit ReadTemplateFit(const json& pod_spec) {
   return fit;
 }
 
+bool KeepsPodsAway(const kube::Taint& taint) {
+  return taint.effect != "PreferNoSchedule";
+}
+
 bool Accepts(const TemplateFit& fit, const kube::StringPairs& labels,
              const std::vector<kube::Taint>& taints) {
   for (const auto& [key, value] : fit.node_selector) {
@@ -150,33 +139,10 @@ bool Accepts(const TemplateFit& fit, const kube::StringPairs& labels,
     return false;
   }
   return std::all_of(taints.begin(), taints.end(), [&](const kube::Taint& taint) {
-    return taint.effect == "PreferNoSchedule" ||
+    return !KeepsPodsAway(taint) ||
            std::any_of(fit.tolerations.begin(), fit.tolerations.end(),
                        [&](const Toleration& toleration) { return Tolerates(toleration, taint); });
   });
-}
-
-uint32_t NodeClassTable::ClassOf(const kube::Node& node) {
-  kube::StringPairs labels;
-  for (const auto& [name, value] : node.meta.labels) {
-    if (name != kHostnameLabel && !absl::StartsWith(name, base::ToAbsl(kOutputLabelPrefix))) {
-      labels[name] = value;
-    }
-  }
-  const auto [slot, added] =
-      index_.try_emplace(ClassKey(labels, node.taints), static_cast<uint32_t>(classes_.size()));
-  if (added) {
-    classes_.push_back({std::move(labels), node.taints});
-  }
-  return slot->second;
-}
-
-base::Bitmap NodeClassTable::Allowed(const TemplateFit& fit) const {
-  base::Bitmap allowed(classes_.size());
-  for (size_t i = 0; i < classes_.size(); ++i) {
-    allowed.Set(i, Accepts(fit, classes_[i].labels, classes_[i].taints));
-  }
-  return allowed;
 }
 
 }  // namespace asterism::operators

@@ -1,28 +1,22 @@
 // File: operator/template_fit.h
 //
 // Which nodes a pod template accepts, and which accept it: node selector, required node affinity,
-// taints and tolerations. Nodes of equal labels and taints form one class, so the question is asked
-// once a class and answered as a bitmap that the placement engine scans.
+// taints and tolerations.
 //
-//   NodeClassTable classes;
-//   uint32_t node_class = classes.ClassOf(node);
-//   base::Bitmap allowed = classes.Allowed(ReadTemplateFit(pod_spec_json));
+//   const TemplateFit fit = ReadTemplateFit(pod_spec_json);
+//   if (Accepts(fit, node.meta.labels, node.taints)) ...
 //
-// The label kubernetes.io/hostname is no part of a class (it would make each node one of its own);
-// a template that selects by it is left to kube-scheduler, which then refuses the wrong node and
-// the block moves. Pod affinity, spread constraints and volumes are left to kube-scheduler in the
-// same way.
+// A requirement on the label kubernetes.io/hostname is left out: kube-scheduler then refuses the
+// wrong node and the block moves. Pod affinity, spread constraints and volumes are left to
+// kube-scheduler in the same way.
 //
-// Thread-safety: none. Cost: ClassOf one hash of the labels; Allowed O(classes x terms).
+// Thread-safety: pure. Cost: Accepts O(terms x values + taints x tolerations).
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/bitmap.h"
 #include "kube/node.h"
 #include "kube/object.h"
 #include "nlohmann/json_fwd.hpp"
@@ -33,6 +27,8 @@ struct NodeRequirement {
   std::string key;
   std::string op;  // In, NotIn, Exists, DoesNotExist, Gt, Lt
   std::vector<std::string> values;
+
+  bool operator==(const NodeRequirement&) const = default;
 };
 
 struct Toleration {
@@ -40,6 +36,8 @@ struct Toleration {
   std::string op;   // Exists or Equal
   std::string value;
   std::string effect;  // empty: every effect
+
+  bool operator==(const Toleration&) const = default;
 };
 
 // What of a pod spec decides about nodes.
@@ -48,27 +46,17 @@ struct TemplateFit {
   // Terms are OR-ed, requirements of a term AND-ed; no term: every node.
   std::vector<std::vector<NodeRequirement>> terms;
   std::vector<Toleration> tolerations;
+
+  bool operator==(const TemplateFit&) const = default;
 };
 
 // From the JSON of a PodSpec. Parts of a wrong type count as absent: the API server refuses them.
 TemplateFit ReadTemplateFit(const nlohmann::json& pod_spec);
 
+// False for an effect that is only a preference.
+bool KeepsPodsAway(const kube::Taint& taint);
+
 bool Accepts(const TemplateFit& fit, const kube::StringPairs& labels,
              const std::vector<kube::Taint>& taints);
-
-class NodeClassTable {
- public:
-  uint32_t ClassOf(const kube::Node& node);
-  base::Bitmap Allowed(const TemplateFit& fit) const;
-  size_t size() const { return classes_.size(); }
-
- private:
-  struct NodeClass {
-    kube::StringPairs labels;
-    std::vector<kube::Taint> taints;
-  };
-  std::map<std::string, uint32_t, std::less<>> index_;
-  std::vector<NodeClass> classes_;
-};
 
 }  // namespace asterism::operators

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/check.h"
-
 namespace asterism::scheduler {
 
 void DomainSearch::Load(const PlacementTree& tree, const GangShape& shape,
@@ -67,14 +65,12 @@ void DomainSearch::GiveAllTo(size_t level, uint32_t domain) {
   }
 }
 
-void DomainSearch::Distribute(PlacementPolicy policy) {
+bool DomainSearch::Distribute(PlacementPolicy policy) {
   const bool whole_cluster = policy == PlacementPolicy::kSpread;
   const size_t top = whole_cluster ? tree_->root_level() : tightest_level_;
   const uint32_t domain = whole_cluster ? 0 : tightest_;
   GiveAllTo(top, domain);
-  if (top > 0) {
-    Split(top, domain, policy);
-  }
+  return top == 0 || Split(top, domain, policy);
 }
 
 bool DomainSearch::DistributeBy(std::span<const size_t> first) {
@@ -90,7 +86,7 @@ void DomainSearch::LoadChildren(size_t level, uint32_t domain, bool with_tail) {
   children_.clear();
   const uint32_t end = tree_->FirstChild(level, domain + 1);
   for (uint32_t index = tree_->FirstChild(level, domain); index < end; ++index) {
-    Child child;
+    ChildShare child;
     child.domain = index;
     child.full = capacity_->full(level - 1, index);
     child.tail = with_tail ? capacity_->tail(level - 1, index) : -1;
@@ -112,148 +108,109 @@ DomainSearch::Share DomainSearch::LoadOf(size_t level, uint32_t domain) const {
   return share;
 }
 
-void DomainSearch::Split(size_t level, uint32_t domain, PlacementPolicy policy) {
+bool DomainSearch::Split(size_t level, uint32_t domain, PlacementPolicy policy) {
   const Share share = LoadOf(level, domain);
   if (share.units > 0 || share.tail) {
     LoadChildren(level, domain, share.tail);
     if (policy == PlacementPolicy::kSpread) {
-      FillEvenly(level, share.units, share.tail);
+      if (!FillEvenly(level, share.units, share.tail)) {
+        return false;
+      }
     } else if (!TakeAll(level, share.units, share.tail)) {
       exact_.Load(*tree_, *shape_, *capacity_, room_);
       exact_.SetOrder({}, level);
       if (exact_.Solve(level, domain, share.units, share.tail, quota_)) {
-        return;
+        return true;
       }
-      FillFewest(level, share.units, share.tail);
+      if (!FillFewest(level, share.units, share.tail)) {
+        return false;
+      }
     }
   }
   if (level == 1) {
-    return;
+    return true;
   }
   const uint32_t end = tree_->FirstChild(level, domain + 1);
   for (uint32_t child = tree_->FirstChild(level, domain); child < end; ++child) {
-    if (quota_.blocks(level - 1, child) > 0 || quota_.tail(level - 1, child) ||
-        capacity_->kept_in(level - 1, child) > 0) {
-      Split(level - 1, child, policy);
+    const bool used = quota_.blocks(level - 1, child) > 0 || quota_.tail(level - 1, child) ||
+                      capacity_->kept_in(level - 1, child) > 0;
+    if (used && !Split(level - 1, child, policy)) {
+      return false;
     }
   }
+  return true;
 }
 
 // True when the children have just enough room together.
 bool DomainSearch::TakeAll(size_t level, int64_t units, bool with_tail) {
   int64_t sum = 0;
-  for (const Child& child : children_) {
+  for (const ChildShare& child : children_) {
     sum += child.full;
   }
   if (with_tail || sum != units) {
     return false;
   }
-  for (const Child& child : children_) {
+  for (const ChildShare& child : children_) {
     quota_.Set(level - 1, child.domain, child.full, false);
   }
   return true;
 }
 
-// Takes the largest children whole until one child can take the rest; that one is chosen by best
-// fit. The tail goes to the child among them that loses least by it.
-void DomainSearch::FillFewest(size_t level, int64_t units, bool with_tail) {
-  std::sort(children_.begin(), children_.end(), [](const Child& left, const Child& right) {
-    if (left.open != right.open) {
-      return left.open;
-    }
-    if (left.full != right.full) {
-      return left.full > right.full;
-    }
-    return left.room != right.room ? left.room < right.room : left.domain < right.domain;
-  });
-  const Child* host = nullptr;  // of the tail, among the children taken so far
-  const auto loss = [](const Child& child) { return child.full - child.tail; };
-  int64_t rest = units;
-  for (size_t taken = 0; taken < children_.size(); ++taken) {
-    // Which of the others ends it, alone or with the tail on a child taken before?
-    const Child* last = nullptr;
-    bool last_hosts = false;
-    for (size_t i = taken; i < children_.size(); ++i) {
-      const Child& child = children_[i];
-      const bool beside = !with_tail || host != nullptr;
-      if (children_[taken].open && !child.open) {
-        break;  // no new domain while an open one has room
-      }
-      const bool ends_plain = beside && child.full >= rest + (with_tail ? loss(*host) : 0);
-      const bool ends_as_host = with_tail && child.tail >= rest;
-      if (!ends_plain && !ends_as_host) {
-        if (!child.open && child.full < rest) {
-          break;  // those behind are no larger
-        }
-        continue;
-      }
-      const bool better = last == nullptr || (child.open && !last->open) ||
-                          (child.open == last->open && child.room < last->room);
-      if (better) {
-        last = &child;
-        last_hosts = ends_as_host;
-      }
-    }
-    if (last != nullptr) {
-      if (with_tail && !last_hosts) {
-        quota_.Set(level - 1, host->domain, quota_.blocks(level - 1, host->domain) - loss(*host),
-                   true);
-        rest += loss(*host);
-      }
-      quota_.Set(level - 1, last->domain, rest, with_tail && last_hosts);
-      return;
-    }
-    const Child& child = children_[taken];
-    const int64_t part = std::min(child.full, rest);
-    quota_.Set(level - 1, child.domain, part, false);
-    rest -= part;
-    if (with_tail && child.tail >= 0 && (host == nullptr || loss(child) < loss(*host))) {
-      host = &child;
+bool DomainSearch::FillFewest(size_t level, int64_t units, bool with_tail) {
+  if (!ShareOverFewest(children_, units, with_tail)) {
+    return false;
+  }
+  for (const ChildShare& child : children_) {
+    if (child.taken > 0 || child.takes_tail) {
+      quota_.Set(level - 1, child.domain, child.taken, child.takes_tail);
     }
   }
-  CHECK_THAT(false, "a domain was chosen that cannot hold its part of the gang");
+  return true;
 }
 
 // Levels the parts like water: each child gets the same, or all it has room for. The tail counts as
 // one part more: on a child that can take nothing else, or on the one that loses least by it.
-void DomainSearch::FillEvenly(size_t level, int64_t units, bool with_tail) {
+bool DomainSearch::FillEvenly(size_t level, int64_t units, bool with_tail) {
   uint32_t host = UnitCapacity::kFree;
   if (with_tail) {
-    const Child* best = nullptr;
-    for (const Child& child : children_) {
-      const auto rank = [](const Child& of) {
+    const ChildShare* best = nullptr;
+    for (const ChildShare& child : children_) {
+      const auto rank = [](const ChildShare& of) {
         return std::tuple(of.full == 0, of.tail - of.full, of.room);
       };
       if (child.tail >= 0 && (best == nullptr || rank(child) > rank(*best))) {
         best = &child;
       }
     }
-    CHECK_THAT(best != nullptr, "no child can take the last block of the gang");
+    if (best == nullptr) {
+      return false;
+    }
     host = best->domain;
   }
-  for (Child& child : children_) {
+  for (ChildShare& child : children_) {
     child.full = child.domain == host ? child.tail + 1 : child.full;
   }
   // Those behind get what does not divide: the roomiest.
-  std::sort(children_.begin(), children_.end(), [](const Child& left, const Child& right) {
-    if (left.full != right.full) {
-      return left.full < right.full;
-    }
-    if (left.open != right.open) {
-      return left.open;
-    }
-    return left.room != right.room ? left.room < right.room : left.domain > right.domain;
-  });
+  std::sort(children_.begin(), children_.end(),
+            [](const ChildShare& left, const ChildShare& right) {
+              if (left.full != right.full) {
+                return left.full < right.full;
+              }
+              if (left.open != right.open) {
+                return left.open;
+              }
+              return left.room != right.room ? left.room < right.room : left.domain > right.domain;
+            });
   int64_t rest = units + (with_tail ? 1 : 0);
   for (size_t i = 0; i < children_.size(); ++i) {
-    const Child& child = children_[i];
+    const ChildShare& child = children_[i];
     const bool hosts = child.domain == host;
     const int64_t share = rest / static_cast<int64_t>(children_.size() - i);
     const int64_t part = std::min(child.full, std::max<int64_t>(share, hosts ? 1 : 0));
     quota_.Set(level - 1, child.domain, part - (hosts ? 1 : 0), hosts);
     rest -= part;
   }
-  CHECK_THAT(rest == 0, "a domain was chosen that cannot hold its part of the gang");
+  return rest == 0;
 }
 
 }  // namespace asterism::scheduler

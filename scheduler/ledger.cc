@@ -103,20 +103,25 @@ void Ledger::Impl::SetForeign(PodRecord& pod, bool foreign) {
   }
 }
 
+PodRecord* Ledger::Impl::SwapPresentPod(GangEntry& entry, BlockRecord& block, PodRecord* pod) {
+  const ResourceVector held_before = Held(entry, block);
+  PodRecord* const before = std::exchange(block.pod, pod);
+  rows.Replace(block.place, held_before, Held(entry, block));
+  entry.view = nullptr;
+  return before;
+}
+
 void Ledger::Impl::SetPresentPod(GangEntry& entry, BlockRecord& block, PodRecord* pod) {
   if (block.pod == pod) {
     return;
   }
-  rows.Subtract(block.place, Held(entry, block));
-  PodRecord* const before = std::exchange(block.pod, pod);
-  rows.Add(block.place, Held(entry, block));
+  PodRecord* const before = SwapPresentPod(entry, block, pod);
   if (before != nullptr) {
     SetForeign(*before, before->bound());
   }
   if (pod != nullptr) {
     SetForeign(*pod, false);
   }
-  entry.view = nullptr;
 }
 
 void Ledger::Impl::ChoosePod(GangEntry& entry, BlockRecord& block) {
@@ -128,7 +133,7 @@ void Ledger::Impl::AddPod(const PodState& pod) {
   record->state = pod;
   record->state.requests = WithoutNegatives(pod.requests);
   record->place = rows.Acquire(pod.node.empty() ? pod.pinned_node : pod.node);
-  SetForeign(*record, record->bound());
+  bool present = false;
   if (!pod.gang_uid.empty()) {
     GangEntry& entry = EntryFor(pod.gang_uid);
     auto& same_rank = entry.pods[pod.first_rank];
@@ -137,8 +142,10 @@ void Ledger::Impl::AddPod(const PodState& pod) {
     same_rank.insert(behind, record.get());
     if (BlockRecord* block = entry.FindBlock(pod.first_rank); block != nullptr) {
       ChoosePod(entry, *block);
+      present = block->pod == record.get();
     }
   }
+  SetForeign(*record, !present && record->bound());
   pods.emplace(pod.uid, std::move(record));
 }
 
@@ -159,6 +166,9 @@ bool Ledger::Impl::ErasePod(std::string_view uid) {
       entry.pods.erase(same_rank);
     }
     if (BlockRecord* block = entry.FindBlock(record->state.first_rank); block != nullptr) {
+      if (block->pod == record.get()) {
+        SwapPresentPod(entry, *block, nullptr);
+      }
       ChoosePod(entry, *block);
     }
   }
@@ -203,13 +213,11 @@ void Ledger::SetCluster(std::shared_ptr<const topology::Cluster> cluster) {
 }
 
 void Ledger::SetNode(const NodeState& state) {
-  impl_->rows.SetState(state);
-  ++impl_->version;
+  impl_->version += impl_->rows.SetState(state) ? 1 : 0;
 }
 
 void Ledger::RemoveNode(std::string_view name) {
-  impl_->rows.ClearState(name);
-  ++impl_->version;
+  impl_->version += impl_->rows.ClearState(name) ? 1 : 0;
 }
 
 void Ledger::PutPod(const PodState& pod) {

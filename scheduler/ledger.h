@@ -49,6 +49,8 @@ struct NodeState {
   // Nodes of equal class accept and refuse the same pod templates (labels and taints that selectors
   // and tolerations can see). The edge gives classes out; requests carry a bitmap over them.
   uint32_t node_class = 0;
+
+  bool operator==(const NodeState&) const = default;
 };
 
 struct PodState {
@@ -163,6 +165,7 @@ class Ledger {
   std::span<const uint32_t> NodeClassColumn() const;
   static constexpr uint32_t kNoProduct = 0xffffffff;  // of a node that SetNode did not tell about
   std::span<const uint32_t> ProductColumn() const;    // index into product_names(), or kNoProduct
+  // Of the nodes of the model that are known; indices are valid until the next change.
   const std::vector<std::string>& product_names() const;
   std::string resource_name(size_t slot) const;  // "slot 9" where it has no name
 
@@ -171,8 +174,13 @@ class Ledger {
 
   // The same object until something changes.
   std::shared_ptr<const LedgerView> View() const;
-  // Rises with each change.
+  // Rises with each change; telling what is known already is none.
   uint64_t version() const;
+  // Rises when nodes changed: the model, or what SetNode and RemoveNode tell.
+  uint64_t node_version() const;
+  // Rises with each change after which something may fit that did not fit before. It stays the same
+  // as long as amounts are only taken: gangs booked anew, pods bound. (It may rise without need.)
+  uint64_t room_version() const;
   // FNV-1a over the whole content in a fixed order.
   uint64_t Digest() const;
   // Recounts everything; returns an error that names the first node that does not add up.

@@ -68,6 +68,8 @@ struct Ledger::Impl {
   void AddBlocks(GangEntry& entry, const std::vector<RankBlock>& blocks);
   void RemoveBlocks(GangEntry& entry);
   void ChoosePod(GangEntry& entry, BlockRecord& block);
+  // Only the block: the pod that it had is left to the caller. Returns that one.
+  PodRecord* SwapPresentPod(GangEntry& entry, BlockRecord& block, PodRecord* pod);
   void SetPresentPod(GangEntry& entry, BlockRecord& block, PodRecord* pod);
   void SetForeign(PodRecord& pod, bool foreign);
 

@@ -41,6 +41,8 @@ void LedgerRows::SetCluster(std::shared_ptr<const topology::Cluster> cluster) {
   placeable_.assign(count, 0);
   node_class_.assign(count, 0);
   product_.assign(count, kNoProduct);
+  product_names_.clear();
+  product_nodes_.clear();
   for (size_t index = 0; index < count; ++index) {
     const NodeId node(index);
     const PlaceId place = FindOrAdd(cluster_->node_name(node));
@@ -51,20 +53,29 @@ void LedgerRows::SetCluster(std::shared_ptr<const topology::Cluster> cluster) {
   for (const PlaceId place : old_places) {
     FreeIfUnused(place);
   }
+  ++node_version_;
+  ++room_version_;
 }
 
-void LedgerRows::SetState(const NodeState& state) {
+bool LedgerRows::SetState(const NodeState& state) {
   Row& row = rows_[FindOrAdd(state.name)];
-  row.state = state;
-  row.state.allocatable = WithoutNegatives(state.allocatable);
+  NodeState clean = state;
+  clean.allocatable = WithoutNegatives(state.allocatable);
+  if (row.known && row.state == clean) {
+    return false;
+  }
+  row.state = std::move(clean);
   row.known = true;
   RefreshColumns(row);
+  ++node_version_;
+  ++room_version_;
+  return true;
 }
 
-void LedgerRows::ClearState(std::string_view name) {
+bool LedgerRows::ClearState(std::string_view name) {
   const auto it = place_by_name_.find(name);
-  if (it == place_by_name_.end()) {
-    return;
+  if (it == place_by_name_.end() || !rows_[it->second].known) {
+    return false;
   }
   const PlaceId place = it->second;
   Row& row = rows_[place];
@@ -75,6 +86,9 @@ void LedgerRows::ClearState(std::string_view name) {
   row.known = false;
   RefreshColumns(row);
   FreeIfUnused(place);
+  ++node_version_;
+  ++room_version_;
+  return true;
 }
 
 PlaceId LedgerRows::Acquire(std::string_view name) {
@@ -107,19 +121,29 @@ PlaceId LedgerRows::FindOrAdd(std::string_view name) {
   return place;
 }
 
+inline void LedgerRows::ChangeSlot(Row& row, size_t slot, ExactAmount change) {
+  row.sum[slot] += change;
+  CHECK_THAT(row.sum[slot] >= 0, "a node's holders sum up to less than nothing");
+  row.used[slot] = Saturate(row.sum[slot]);
+  if (row.node.valid()) {
+    // Both are >= 0, so the difference cannot overflow.
+    free_[slot][row.node.index()] = row.state.allocatable[slot] - row.used[slot];
+    room_version_ += change < 0 ? 1 : 0;
+  }
+}
+
 void LedgerRows::Change(PlaceId place, const ResourceVector& amounts, int sign) {
-  Row& row = rows_[place];
-  const bool in_model = row.node.valid();
   for (size_t slot = 0; slot < kResourceSlots; ++slot) {
-    if (amounts[slot] == 0) {
-      continue;
+    if (amounts[slot] != 0) {
+      ChangeSlot(rows_[place], slot, sign * static_cast<ExactAmount>(amounts[slot]));
     }
-    row.sum[slot] += sign * static_cast<ExactAmount>(amounts[slot]);
-    CHECK_THAT(row.sum[slot] >= 0, "a node's holders sum up to less than nothing");
-    row.used[slot] = Saturate(row.sum[slot]);
-    if (in_model) {
-      // Both are >= 0, so the difference cannot overflow.
-      free_[slot][row.node.index()] = row.state.allocatable[slot] - row.used[slot];
+  }
+}
+
+void LedgerRows::Replace(PlaceId place, const ResourceVector& before, const ResourceVector& after) {
+  for (size_t slot = 0; slot < kResourceSlots; ++slot) {
+    if (before[slot] != after[slot]) {
+      ChangeSlot(rows_[place], slot, static_cast<ExactAmount>(after[slot]) - before[slot]);
     }
   }
 }
@@ -134,7 +158,7 @@ void LedgerRows::RefreshColumns(const Row& row) {
   }
   placeable_[index] = row.known && row.state.usable ? 1 : 0;
   node_class_[index] = row.state.node_class;
-  product_[index] = row.known ? ProductIndex(row.state.product) : kNoProduct;
+  SetProduct(index, row.known ? &row.state.product : nullptr);
 }
 
 void LedgerRows::FreeIfUnused(PlaceId place) {
@@ -151,13 +175,38 @@ void LedgerRows::FreeIfUnused(PlaceId place) {
   free_places_.push_back(place);
 }
 
-uint32_t LedgerRows::ProductIndex(const std::string& product) {
-  const auto it = std::find(product_names_.begin(), product_names_.end(), product);
-  if (it != product_names_.end()) {
-    return static_cast<uint32_t>(it - product_names_.begin());
+void LedgerRows::SetProduct(size_t node, const std::string* product) {
+  const uint32_t before = product_[node];
+  if (product != nullptr) {
+    const auto it = std::find(product_names_.begin(), product_names_.end(), *product);
+    product_[node] = static_cast<uint32_t>(it - product_names_.begin());
+    if (it == product_names_.end()) {
+      product_names_.push_back(*product);
+      product_nodes_.push_back(0);
+    }
+    ++product_nodes_[product_[node]];
+  } else {
+    product_[node] = kNoProduct;
   }
-  product_names_.push_back(product);
-  return static_cast<uint32_t>(product_names_.size() - 1);
+  if (before != kNoProduct) {
+    ReleaseProduct(before);
+  }
+}
+
+// A product that no node has any more would cost every placement a pass of its own: the last one
+// takes its index.
+void LedgerRows::ReleaseProduct(uint32_t product) {
+  if (--product_nodes_[product] > 0) {
+    return;
+  }
+  const auto last = static_cast<uint32_t>(product_names_.size() - 1);
+  if (product != last) {
+    product_names_[product] = std::move(product_names_[last]);
+    product_nodes_[product] = product_nodes_[last];
+    std::replace(product_.begin(), product_.end(), last, product);
+  }
+  product_names_.pop_back();
+  product_nodes_.pop_back();
 }
 
 std::vector<const LedgerRows::Row*> LedgerRows::SortedRows() const {

@@ -53,13 +53,16 @@ class LedgerRows {
   void SetCluster(std::shared_ptr<const topology::Cluster> cluster);
   const std::shared_ptr<const topology::Cluster>& cluster() const { return cluster_; }
 
-  void SetState(const NodeState& state);
-  void ClearState(std::string_view name);
+  // False: nothing changed.
+  bool SetState(const NodeState& state);
+  bool ClearState(std::string_view name);
 
   PlaceId Acquire(std::string_view name);
   void Release(PlaceId place);
   void Add(PlaceId place, const ResourceVector& amounts) { Change(place, amounts, 1); }
   void Subtract(PlaceId place, const ResourceVector& amounts) { Change(place, amounts, -1); }
+  // Subtracts `before` and adds `after`; no room comes free where `after` is no smaller.
+  void Replace(PlaceId place, const ResourceVector& before, const ResourceVector& after);
 
   const Row& row(PlaceId place) const { return rows_[place]; }
   const Row& row(NodeId node) const { return rows_[place_of_node_[node.index()]]; }
@@ -72,13 +75,17 @@ class LedgerRows {
   std::span<const uint32_t> node_class() const { return node_class_; }
   std::span<const uint32_t> product() const { return product_; }
   const std::vector<std::string>& product_names() const { return product_names_; }
+  uint64_t node_version() const { return node_version_; }
+  uint64_t room_version() const { return room_version_; }
 
  private:
   PlaceId FindOrAdd(std::string_view name);
   void Change(PlaceId place, const ResourceVector& amounts, int sign);
+  void ChangeSlot(Row& row, size_t slot, ExactAmount change);
   void RefreshColumns(const Row& row);
   void FreeIfUnused(PlaceId place);
-  uint32_t ProductIndex(const std::string& product);
+  void SetProduct(size_t node, const std::string* product);  // null: kNoProduct
+  void ReleaseProduct(uint32_t product);
 
   std::shared_ptr<const topology::Cluster> cluster_;
   std::vector<Row> rows_;
@@ -91,7 +98,11 @@ class LedgerRows {
   std::vector<uint8_t> placeable_;
   std::vector<uint32_t> node_class_;
   std::vector<uint32_t> product_;
-  std::vector<std::string> product_names_;
+  std::vector<std::string> product_names_;  // of the nodes of the model, no others
+  std::vector<size_t> product_nodes_;       // how many, by product
+
+  uint64_t node_version_ = 0;
+  uint64_t room_version_ = 0;
 };
 
 }  // namespace asterism::scheduler

@@ -69,6 +69,21 @@ absl::Status CompareRow(const LedgerRows& rows, const LedgerRows::Row& row,
           fmt::format("ledger: node \"{}\": free amount of slot {} is stale", name, slot));
     }
   }
+  const uint32_t product = rows.product()[row.node.index()];
+  if (row.known != (product < rows.product_names().size()) ||
+      (row.known && rows.product_names()[product] != row.state.product)) {
+    return absl::InternalError(fmt::format("ledger: node \"{}\": its product is stale", name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckProducts(const LedgerRows& rows) {
+  for (size_t product = 0; product < rows.product_names().size(); ++product) {
+    if (std::count(rows.product().begin(), rows.product().end(), product) == 0) {
+      return absl::InternalError(fmt::format("ledger: product \"{}\" is listed, but no node has it",
+                                             rows.product_names()[product]));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -109,7 +124,7 @@ absl::Status Ledger::Verify() const {
     return absl::InternalError(
         fmt::format("ledger: node \"{}\" has holders but no row", recounts.begin()->first));
   }
-  return absl::OkStatus();
+  return CheckProducts(impl_->rows);
 }
 
 }  // namespace asterism::scheduler

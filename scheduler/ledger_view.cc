@@ -156,6 +156,14 @@ uint64_t Ledger::version() const {
   return impl_->version;
 }
 
+uint64_t Ledger::node_version() const {
+  return impl_->rows.node_version();
+}
+
+uint64_t Ledger::room_version() const {
+  return impl_->rows.room_version();
+}
+
 std::span<const int64_t> Ledger::FreeColumn(size_t slot) const {
   return impl_->rows.free(slot);
 }

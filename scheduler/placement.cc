@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "fmt/format.h"
 #include "scheduler/amount_text.h"
 #include "scheduler/placement_engine.h"
@@ -62,7 +63,9 @@ PlacementOutcome Place(const PlacementRequest& request, const Ledger& ledger) {
     return ExplainFailure(request, ledger, engine);
   }
   Placed placed;
-  engine.Assign(placed);
+  if (BUG_IF(!engine.Assign(placed), "a gang that fits could not be split over the domains")) {
+    return NotNow{WaitReason::kFragmented, "no way was found to share the gang out", ""};
+  }
   return placed;
 }
 

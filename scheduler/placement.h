@@ -28,6 +28,8 @@ struct LevelRule {
   size_t level = 0;
   int64_t block_pods = 1;
   bool required = true;  // false: preferred, given up when there is no room
+
+  bool operator==(const LevelRule&) const = default;
 };
 
 enum class PlacementPolicy { kAuto, kPack, kSpread };
@@ -44,6 +46,8 @@ struct PlacementRequest {
   std::vector<std::string> excluded;  // node names that failed this gang before
   // Blocks that must stay where they are (same index as pods, empty string: free to choose).
   std::vector<std::string> kept;
+
+  bool operator==(const PlacementRequest&) const = default;
 };
 
 // How a placement uses one level.

@@ -215,7 +215,7 @@ bool PlacementEngine::KeepRoomiest(size_t level) {
   return false;
 }
 
-void PlacementEngine::Distribute() {
+bool PlacementEngine::Distribute() {
   first_levels_.clear();
   if (request_->policy != PlacementPolicy::kSpread) {
     for (size_t i = 0; i < preferred_.size(); ++i) {
@@ -227,20 +227,26 @@ void PlacementEngine::Distribute() {
       first_levels_.push_back(0);
     }
   }
-  if (first_levels_.empty() || !search_.DistributeBy(first_levels_)) {
-    if (!first_levels_.empty() && !capacity_.has_kept() && KeepRoomiest(first_levels_.front())) {
+  if (!first_levels_.empty()) {
+    if (search_.DistributeBy(first_levels_)) {
+      return true;
+    }
+    if (!capacity_.has_kept() && KeepRoomiest(first_levels_.front())) {
       search_.Load(tree_, shape_, capacity_, slots_.room());
       search_.FindTightest();
     }
-    search_.Distribute(request_->policy);
   }
+  return search_.Distribute(request_->policy);
 }
 
-void PlacementEngine::Assign(Placed& placed) {
-  Distribute();
+bool PlacementEngine::Assign(Placed& placed) {
+  if (!Distribute()) {
+    return false;
+  }
   order_.Assign(tree_, shape_, capacity_, search_.quota(), placed.nodes);
   placed.product = ledger_->product_names()[best_.product];
   placed.levels = MeasureLevels(ledger_->cluster(), placed.nodes);
+  return true;
 }
 
 }  // namespace asterism::scheduler

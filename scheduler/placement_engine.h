@@ -4,7 +4,7 @@
 // placement, the reasons ask it "would it fit if".
 //
 //   engine.Prepare(request, ledger, Capacity::kFree);
-//   if (engine.Choose()) { engine.Assign(placed); }
+//   if (engine.Choose() && engine.Assign(placed)) ...
 //
 // Products are tried one by one, since a gang has one; the best is the one that keeps the most
 // valuable preferred rules, then crosses the fewest levels, then leaves the least room.
@@ -43,8 +43,8 @@ class PlacementEngine {
 
   // Decides product, rules and domains. False: does not fit.
   bool Choose();
-  // After Choose said true.
-  void Assign(Placed& placed);
+  // After Choose said true. False: no split was found all the same, which is a fault of ours.
+  [[nodiscard]] bool Assign(Placed& placed);
 
   // Whether `pods` pods fit with the required rules, in some product or in this one.
   bool FitsRequired(int64_t pods);
@@ -77,7 +77,7 @@ class PlacementEngine {
   void LoadProducts();
   bool ChooseRules(Candidate& candidate);
   bool FindDomain(Candidate& candidate);
-  void Distribute();
+  bool Distribute();
   bool KeepRoomiest(size_t level);
   static bool IsBetter(const Candidate& candidate, const Candidate& best);
 

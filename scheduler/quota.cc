@@ -36,7 +36,7 @@ size_t QuotaTree::Find(std::string_view queue) const {
   return it == by_name_.end() ? kNoQueue : it->second;
 }
 
-std::string QuotaTree::FindProblem(size_t index) const {
+std::optional<QuotaProblem> QuotaTree::FindProblem(size_t index) const {
   std::vector<size_t> path;
   for (size_t at = index; at != kNoQueue; at = nodes_[at].parent) {
     const auto before = std::find(path.begin(), path.end(), at);
@@ -45,18 +45,22 @@ std::string QuotaTree::FindProblem(size_t index) const {
       for (auto it = before; it != path.end(); ++it) {
         names += nodes_[*it].queue.name + " -> ";
       }
-      return fmt::format("the parents of queue {} form a cycle ({}{}): change spec.parent of one",
-                         nodes_[index].queue.name, names, nodes_[at].queue.name);
+      return QuotaProblem{
+          QuotaFault::kParentCycle,
+          fmt::format("the parents of queue {} form a cycle ({}{}): change spec.parent of one",
+                      nodes_[index].queue.name, names, nodes_[at].queue.name)};
     }
     path.push_back(at);
     const QuotaQueue& queue = nodes_[at].queue;
     if (!queue.parent.empty() && nodes_[at].parent == kNoQueue) {
-      return fmt::format(
-          "queue {} has the parent {}, which does not exist: create it or change spec.parent",
-          queue.name, queue.parent);
+      return QuotaProblem{
+          QuotaFault::kParentMissing,
+          fmt::format(
+              "queue {} has the parent {}, which does not exist: create it or change spec.parent",
+              queue.name, queue.parent)};
     }
   }
-  return "";
+  return std::nullopt;
 }
 
 const QuotaLimit* QuotaTree::LimitFor(const Node& node, std::string_view product) {
@@ -112,9 +116,9 @@ int64_t QuotaTree::Used(std::string_view queue, std::string_view product) const 
   return index == kNoQueue ? 0 : UsedOf(nodes_[index], product);
 }
 
-std::string QuotaTree::Problem(std::string_view queue) const {
+std::optional<QuotaProblem> QuotaTree::Problem(std::string_view queue) const {
   const size_t index = Find(queue);
-  return index == kNoQueue ? "" : nodes_[index].problem;
+  return index == kNoQueue ? std::nullopt : nodes_[index].problem;
 }
 
 std::optional<QuotaRefusal> QuotaTree::AdmitHere(const Node& node, std::string_view product,
@@ -159,8 +163,9 @@ std::optional<QuotaRefusal> QuotaTree::Admit(std::string_view queue, std::string
     return QuotaRefusal{QuotaReason::kNotAllowed, std::string(queue),
                         fmt::format("asks for {} GPUs: a job asks for at least 1", gpus)};
   }
-  if (!nodes_[index].problem.empty()) {
-    return QuotaRefusal{QuotaReason::kNotAllowed, std::string(queue), nodes_[index].problem};
+  if (nodes_[index].problem.has_value()) {
+    return QuotaRefusal{QuotaReason::kNotAllowed, std::string(queue),
+                        nodes_[index].problem->message};
   }
   for (size_t at = index; at != kNoQueue; at = nodes_[at].parent) {
     if (std::optional<QuotaRefusal> refusal = AdmitHere(nodes_[at], product, gpus);

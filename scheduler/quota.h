@@ -45,6 +45,14 @@ struct QuotaRefusal {
   std::string message;  // names it, what is used and the limit
 };
 
+// What is wrong with a queue's place in the tree.
+enum class QuotaFault { kParentMissing, kParentCycle };
+
+struct QuotaProblem {
+  QuotaFault fault = QuotaFault::kParentMissing;
+  std::string message;  // names the queue to change
+};
+
 class QuotaTree {
  public:
   QuotaTree() = default;
@@ -57,9 +65,9 @@ class QuotaTree {
   // In use in the queue and below it, of the products that count against its limit for `product`.
   int64_t Used(std::string_view queue, std::string_view product) const;
 
-  // What is wrong with the queue's place in the tree (a cycle, a parent that does not exist), or
-  // empty. Such a queue and those below it take no jobs.
-  std::string Problem(std::string_view queue) const;
+  // Nothing when the queue's place in the tree is sound. A queue that has a problem, and those
+  // below it, take no jobs.
+  std::optional<QuotaProblem> Problem(std::string_view queue) const;
 
   // Nothing when the queue may take a job of so many GPUs of this product.
   std::optional<QuotaRefusal> Admit(std::string_view queue, std::string_view product,
@@ -73,13 +81,13 @@ class QuotaTree {
   struct Node {
     QuotaQueue queue;
     size_t parent = kNoQueue;
-    std::string problem;
+    std::optional<QuotaProblem> problem;
     std::vector<Use> uses;  // the whole subtree
   };
   static constexpr size_t kNoQueue = static_cast<size_t>(-1);
 
   size_t Find(std::string_view queue) const;
-  std::string FindProblem(size_t index) const;
+  std::optional<QuotaProblem> FindProblem(size_t index) const;
   static const QuotaLimit* LimitFor(const Node& node, std::string_view product);
   static int64_t UsedOf(const Node& node, std::string_view product);
   std::optional<QuotaRefusal> AdmitHere(const Node& node, std::string_view product,

@@ -48,7 +48,8 @@ class ResourceVector {
 class ResourceTable {
  public:
   ResourceTable();
-  // Gives a new name a slot while there is room.
+  // Gives a new name a slot while there is room. For names that nodes offer: pods may ask for any
+  // name, and those would use the slots up.
   std::optional<size_t> SlotOf(std::string_view name);
   std::optional<size_t> Find(std::string_view name) const;
   const std::string& name(size_t slot) const { return names_[slot]; }

@@ -172,10 +172,28 @@ TEST(Configuration, EveryErrorHasAProblemAndARemedy) {
 
 TEST(Configuration, FractionsOfSecondsAreExact) {
   const auto configuration = ParseFields(
-      "leaderElection: {leaseDurationSeconds: 0.9, renewDeadlineSeconds: 0.7, "
+      "leaderElection: {leaseDurationSeconds: 1, renewDeadlineSeconds: 0.7, "
       "retryPeriodSeconds: 0.3}");
   ASSERT_TRUE(configuration.ok()) << configuration.status();
   EXPECT_EQ(configuration->leader_election.renew_deadline, absl::Milliseconds(700));
+}
+
+// The Lease records whole seconds: with a fraction a standby would take over too early.
+TEST(Configuration, TheLeaseLastsWholeSeconds) {
+  const auto errors_of = [](std::string_view times) {
+    return ErrorsOf(fmt::format("leaderElection: {{{}}}", times));
+  };
+  EXPECT_THAT(
+      errors_of("leaseDurationSeconds: 0.5, renewDeadlineSeconds: 0.3, retryPeriodSeconds: 0.1"),
+      HasSubstr("leaderElection.leaseDurationSeconds: 0.5 is out of range"));
+  EXPECT_THAT(
+      errors_of("leaseDurationSeconds: 1.9, renewDeadlineSeconds: 1.8, retryPeriodSeconds: 0.5"),
+      HasSubstr("leaderElection.leaseDurationSeconds: 1.9 has a fraction"));
+  EXPECT_THAT(
+      errors_of("leaseDurationSeconds: 1, renewDeadlineSeconds: 1.0, retryPeriodSeconds: 0.5"),
+      HasSubstr("leaderElection.leaseDurationSeconds: 1 is not more than"));
+  EXPECT_TRUE(
+      ParseFields("leaderElection: {leaseDurationSeconds: 3.0, renewDeadlineSeconds: 2.9}").ok());
 }
 
 // A configuration that ParseConfiguration could have given.
@@ -189,9 +207,10 @@ Configuration DrawConfiguration() {
   drawn.node_selector = *rc::gen::element<std::string>("", "pool=gpu", "a in (b, c),!d");
   drawn.bind_deadline = absl::Milliseconds(*rc::gen::inRange(1000, 3'600'000));
   drawn.ports = {*rc::gen::inRange(1, 30'000), *rc::gen::inRange(30'000, 65'536)};
-  const int retry_ms = *rc::gen::inRange(250, 10'000);
-  drawn.leader_election = {absl::Milliseconds(retry_ms * 3), absl::Milliseconds(retry_ms * 2),
-                           absl::Milliseconds(retry_ms)};
+  const int lease_seconds = *rc::gen::inRange(1, 3601);
+  const int renew_ms = *rc::gen::inRange(300, lease_seconds * 1000);
+  drawn.leader_election = {absl::Seconds(lease_seconds), absl::Milliseconds(renew_ms),
+                           absl::Milliseconds(*rc::gen::inRange(100, renew_ms / 2))};
   drawn.tls.cert_file = name("a/\"\\ \n#:{\t");
   drawn.tls.key_file = name("'!&*%@`-?");
   drawn.resource_names = {"a.com/" + name("xyz").substr(0, 40)};

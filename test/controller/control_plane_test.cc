@@ -194,6 +194,21 @@ TEST_F(ControlPlaneTest, AStandbyTakesOverAKilledLeader) {
   EXPECT_EQ(Epoch("llama"), 1) << "taking over moves nobody";
 }
 
+TEST_F(ControlPlaneTest, TheEndpointIsThatOfTheLeader) {
+  const auto address = [&] {
+    const auto slice = cluster_.server().Find(kube::kEndpointSlices,
+                                              {"asterism-system", "asterism-extender-leader"});
+    return slice == nullptr ? "" : (*slice)["endpoints"][0]["addresses"][0].get<std::string>();
+  };
+  EXPECT_TRUE(cluster_.RunUntil([&] { return address() == "10.0.0.1"; }));
+  EXPECT_TRUE(cluster_.leader()->MayWrite());
+  cluster_.StartController("b");
+  cluster_.Run(absl::Seconds(15));
+  EXPECT_EQ(address(), "10.0.0.1");
+  cluster_.KillController("a");
+  EXPECT_TRUE(cluster_.RunUntil([&] { return address() == "10.0.0.2"; }));
+}
+
 TEST_F(ControlPlaneTest, AGivenBackLeaseIsTakenWithinItsRetryPeriod) {
   cluster_.StartController("b");
   cluster_.Run(absl::Seconds(5));

@@ -101,7 +101,10 @@ void FakeCluster::StartController(const std::string& name) {
   controller->plane = std::make_unique<ControlPlane>(
       ControlPlane::Dependencies{clock_, executor_, rng_.Fork(name), *server_, *server_,
                                  controller->registry},
-      configuration, Identity{.namespace_name = "asterism-system", .name = name, .pod_ip = ""});
+      configuration,
+      Identity{.namespace_name = "asterism-system",
+               .name = name,
+               .pod_ip = fmt::format("10.0.0.{}", ++addresses_)});
   controller->plane->Start();
   controllers_[name] = std::move(controller);
 }

@@ -87,6 +87,7 @@ class FakeCluster {
   std::map<std::string, std::unique_ptr<Controller>> controllers_;
   std::map<std::string, std::string> refusing_;
   bool bind_pods_ = true;
+  int addresses_ = 0;
   std::map<std::string, kube::Pod> decoded_;  // by uid
 };
 

@@ -8,9 +8,12 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "fmt/format.h"
+#include "k8s/core.pb.h"
 #include "kube/node.h"
+#include "nlohmann/json.hpp"
 
 namespace asterism::kube {
 namespace {
@@ -133,8 +136,15 @@ TEST(Decoder, ReadsTheRecordedPod) {
   const auto [pod, same] =
       DecodeBoth(std::string(ASTERISM_SOURCE_DIR "/test/golden/kube/pod"), DecodePod);
   EXPECT_EQ(pod.meta.Key(), "kube-golden/pinned");
-  EXPECT_EQ(pod.meta.Label("app"), "golden");
-  EXPECT_EQ(pod.meta.Annotation("example.dev/ranks"), "0-7");
+  EXPECT_EQ(pod.meta.Label("app"), "") << "of a pod only our own labels are kept";
+  EXPECT_EQ(pod.meta.Annotation("example.dev/ranks"), "");
+  const Pair recorded = ReadPair(std::string(ASTERISM_SOURCE_DIR "/test/golden/kube/pod"));
+  for (const Reply* reply : {&recorded.json, &recorded.protobuf}) {
+    const absl::StatusOr<ObjectMeta> meta = DecodeMeta(ObjectOf(*reply).value());
+    ASSERT_TRUE(meta.ok()) << meta.status();
+    EXPECT_EQ(meta->Label("app"), "golden");
+    EXPECT_EQ(meta->Annotation("example.dev/ranks"), "0-7");
+  }
   ASSERT_NE(pod.meta.Controller(), nullptr);
   EXPECT_EQ(pod.meta.Controller()->kind, "ConfigMap");
   EXPECT_EQ(pod.pinned_node_name, "golden-node");
@@ -255,6 +265,83 @@ TEST(Decoder, AWrongTypeIsNamed) {
     deep = "[" + deep + "]";
   }
   EXPECT_FALSE(DecodePod({Encoding::kJson, "{\"x\":" + deep + "}"}).ok());
+}
+
+// Bytes of all strings that depend on what users write.
+size_t BytesOf(const ObjectMeta& meta, const std::vector<Condition>& conditions) {
+  size_t bytes = 0;
+  for (const StringPairs* pairs : {&meta.labels, &meta.annotations}) {
+    for (const auto& [key, value] : *pairs) {
+      bytes += sizeof(std::string) * 2 + key.size() + value.size();
+    }
+  }
+  for (const Condition& condition : conditions) {
+    bytes += sizeof(Condition) + condition.message.size();
+  }
+  return bytes;
+}
+
+// A few thousand pods with the largest annotations that the API server takes must not matter.
+TEST(Decoder, WhatUsersHangOnAPodIsBounded) {
+  const std::string many_bytes(250'000, 'x');
+  k8s::io::api::core::v1::Pod message;
+  auto& labels = *message.mutable_metadata()->mutable_labels();
+  auto& annotations = *message.mutable_metadata()->mutable_annotations();
+  nlohmann::json object = {{"metadata", {{"name", "p"}}}};
+  const auto put = [&](auto& pairs, const char* member, const std::string& key,
+                       const std::string& value) {
+    pairs[key] = value;
+    object["metadata"][member][key] = value;
+  };
+  put(labels, "labels", "asterism.dev/job-uid", "uid-1");
+  put(annotations, "annotations", "asterism.dev/ranks", "64-71");
+  put(annotations, "annotations", "example.com/large", many_bytes);
+  // Ours by its name, and written by somebody else.
+  put(annotations, "annotations", "asterism.dev/large", many_bytes);
+  for (int i = 0; i < 2000; ++i) {
+    put(labels, "labels", fmt::format("example.com/{}", i), "x");
+    put(annotations, "annotations", fmt::format("asterism.dev/z{}", i), "x");
+  }
+  const std::string euros = std::string(1020, 'x') + "\u20ac\u20ac\u20ac";
+  for (std::string* text : {message.mutable_status()->mutable_message(),
+                            message.mutable_status()->add_conditions()->mutable_message(),
+                            message.mutable_status()
+                                ->add_containerstatuses()
+                                ->mutable_state()
+                                ->mutable_terminated()
+                                ->mutable_message()}) {
+    *text = euros;
+  }
+  object["status"] = {{"message", euros},
+                      {"conditions", {{{"message", euros}}}},
+                      {"containerStatuses", {{{"state", {{"terminated", {{"message", euros}}}}}}}}};
+
+  const std::string bytes = message.SerializeAsString();
+  const std::string text = object.dump();
+  for (const auto& pod :
+       {DecodePod({Encoding::kProtobuf, bytes}), DecodePod({Encoding::kJson, text})}) {
+    ASSERT_TRUE(pod.ok()) << pod.status();
+    EXPECT_EQ(pod->meta.Label("asterism.dev/job-uid"), "uid-1");
+    EXPECT_EQ(pod->meta.Annotation("asterism.dev/ranks"), "64-71");
+    EXPECT_EQ(pod->meta.labels.size(), 1u);
+    EXPECT_EQ(pod->meta.annotations.size(), 32u);
+    const std::string cut = std::string(1020, 'x') + "...";
+    EXPECT_EQ(pod->message, cut);
+    EXPECT_EQ(pod->conditions.at(0).message, cut);
+    EXPECT_EQ(pod->terminated.at(0).message, cut);
+    EXPECT_LT(BytesOf(pod->meta, pod->conditions), 5000u);
+  }
+}
+
+TEST(Decoder, LabelsOfANodeAreKeptAndItsAnnotationsBounded) {
+  const std::string text =
+      fmt::format(R"({{"metadata":{{"name":"n","labels":{{"example.com/rack":"r1"}},)"
+                  R"("annotations":{{"example.com/large":"{}","asterism.dev/note":"x"}}}}}})",
+                  std::string(100'000, 'x'));
+  const absl::StatusOr<Node> node = DecodeNode({Encoding::kJson, text});
+  ASSERT_TRUE(node.ok()) << node.status();
+  EXPECT_EQ(node->meta.Label("example.com/rack"), "r1");
+  EXPECT_EQ(node->meta.annotations.size(), 1u);
 }
 
 TEST(Decoder, BrokenProtobufIsAnError) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -73,13 +74,45 @@ class FakeHttpClient final : public HttpClient {
 
 class RotatingToken final : public CredentialSource {
  public:
-  absl::StatusOr<std::shared_ptr<const Credentials>> Get() override {
+  void Get(CredentialsCallback done) override {
+    if (held) {
+      waiting.push_back(std::move(done));
+      return;
+    }
+    done(Now());
+  }
+  void Refuse(const CredentialsPtr&) override { ++version; }
+
+  absl::StatusOr<CredentialsPtr> Now() const {
     Credentials credentials;
     credentials.bearer_token = fmt::format("token-{}", version);
     return std::make_shared<const Credentials>(std::move(credentials));
   }
-  void Refuse() override { ++version; }
+  void Release(const absl::StatusOr<CredentialsPtr>& answer) {
+    held = false;
+    for (CredentialsCallback& done : std::exchange(waiting, {})) {
+      done(answer);
+    }
+  }
+
   int version = 1;
+  bool held = false;
+  std::vector<CredentialsCallback> waiting;
+};
+
+class Events final : public WatchHandler {
+ public:
+  void OnEvent(WatchEventType type, const RawObject& object) override {
+    types.push_back(type);
+    bodies.emplace_back(object.bytes);
+  }
+  void OnBatchEnd() override { ++batches; }
+  void OnEnd(absl::Status status) override { ends.push_back(std::move(status)); }
+
+  std::vector<WatchEventType> types;
+  std::vector<std::string> bodies;
+  int batches = 0;
+  std::vector<absl::Status> ends;
 };
 
 class HttpApiClientTest : public ::testing::Test {
@@ -102,6 +135,8 @@ class HttpApiClientTest : public ::testing::Test {
   base::SimExecutor executor_{clock_};
   std::shared_ptr<RotatingToken> token_ = std::make_shared<RotatingToken>();
   FakeHttpClient http_{executor_};
+  base::MetricRegistry registry_;
+  RequestMetrics metrics_{clock_, registry_};
   std::unique_ptr<HttpApiClient> client_;
   std::vector<absl::StatusOr<Reply>> replies_;
 };
@@ -289,20 +324,115 @@ TEST_F(HttpApiClientTest, NothingIsCalledAfterItsEnd) {
   EXPECT_TRUE(replies_.empty());
 }
 
-class Events final : public WatchHandler {
- public:
-  void OnEvent(WatchEventType type, const RawObject& object) override {
-    types.push_back(type);
-    bodies.emplace_back(object.bytes);
+// What waits in the queue, or for another try, must not go out under another leader.
+TEST_F(HttpApiClientTest, WritesThatWaitAreNotSentOnceTheyMayNot) {
+  bool may_send = true;
+  client_->set_may_send([&] { return may_send; });
+  http_.manual = true;
+  for (int i = 0; i < 300; ++i) {
+    Create();
   }
-  void OnBatchEnd() override { ++batches; }
-  void OnEnd(absl::Status status) override { ends.push_back(std::move(status)); }
+  ASSERT_EQ(http_.open.size(), 256u);
+  may_send = false;
+  for (int i = 0; i < 2; ++i) {
+    std::exchange(http_.open[i], nullptr)(Answer(i == 0 ? 429 : 200));
+  }
+  while (http_.open.size() > 2) {
+    std::exchange(http_.open.back(), nullptr)(Answer(200));
+    http_.open.pop_back();
+  }
+  executor_.RunFor(absl::Minutes(1));
+  EXPECT_EQ(http_.requests.size(), 256u);
+  ASSERT_EQ(replies_.size(), 300u);
+  EXPECT_EQ(std::count_if(replies_.begin(), replies_.end(),
+                          [](const auto& reply) { return absl::IsCancelled(reply.status()); }),
+            45);
+  EXPECT_EQ(client_->stats().in_flight, 0);
+  EXPECT_EQ(client_->stats().waiting, 0u);
 
-  std::vector<WatchEventType> types;
-  std::vector<std::string> bodies;
-  int batches = 0;
-  std::vector<absl::Status> ends;
-};
+  Get();
+  Create(Lane::kLease);
+  EXPECT_EQ(http_.requests.size(), 258u) << "reads and the Lease are exempt";
+  may_send = true;
+  Create();
+  EXPECT_EQ(http_.requests.size(), 259u);
+}
+
+TEST_F(HttpApiClientTest, WaitsForCredentialsWithoutHoldingUpTheExecutor) {
+  const auto events = std::make_shared<Events>();
+  token_->held = true;
+  for (int i = 0; i < 300; ++i) {
+    Create();
+  }
+  Create(Lane::kLease);
+  client_->List(kPods, {}, Keep());
+  auto stream = client_->Watch(kPods, {}, events);
+  auto unwanted = client_->Watch(kNodes, {}, events);
+  unwanted.reset();
+  executor_.RunFor(absl::Seconds(10));
+  EXPECT_TRUE(http_.requests.empty());
+  EXPECT_EQ(token_->waiting.size(), 256u + 4u) << "the rest waits in the client";
+  token_->Release(token_->Now());
+  executor_.RunFor(absl::Seconds(10));
+  EXPECT_EQ(http_.requests.size(), 300u + 3u) << "all but the watch that nobody wants";
+  EXPECT_EQ(replies_.size(), 302u);
+
+  token_->held = true;
+  replies_.clear();
+  for (int i = 0; i < 300; ++i) {
+    Create();
+  }
+  client_->List(kPods, {}, Keep());
+  stream = client_->Watch(kPods, {}, events);
+  token_->Release(absl::UnauthenticatedError("no token"));
+  executor_.RunFor(absl::Seconds(10));
+  EXPECT_EQ(replies_.size(), 301u);
+  EXPECT_TRUE(absl::IsUnauthenticated(replies_[0].status()));
+  EXPECT_EQ(client_->stats().in_flight, 0);
+  ASSERT_EQ(events->ends.size(), 1u);
+  EXPECT_TRUE(absl::IsUnauthenticated(events->ends[0]));
+}
+
+TEST_F(HttpApiClientTest, EachTryIsCountedAndTimed) {
+  HttpApiClientOptions options;
+  options.metrics = &metrics_;
+  ApiConfig config;
+  config.credentials = token_;
+  client_ = std::make_unique<HttpApiClient>(executor_, base::Rng(1), http_, config, options);
+  http_.answers.push_back(Answer(503));
+  Create();
+  executor_.RunFor(absl::Seconds(1));
+  http_.answers.push_back(Lost(/*maybe_sent=*/true));
+  Create();
+  client_->List(kNodes, {}, Keep());
+  executor_.RunFor(absl::Seconds(1));
+  const std::string page = registry_.Expose();
+  for (const char* line :
+       {R"(asterism_kube_requests_total{verb="create",resource="pods",code="503"} 1)",
+        R"(asterism_kube_requests_total{verb="create",resource="pods",code="200"} 1)",
+        R"(asterism_kube_requests_total{verb="create",resource="pods",code="error"} 1)",
+        R"(asterism_kube_requests_total{verb="list",resource="nodes",code="200"} 1)",
+        R"(asterism_kube_request_seconds_count{verb="create"} 3)"}) {
+    EXPECT_THAT(page, ::testing::HasSubstr(line));
+  }
+}
+
+// The transport and the source of credentials live longer than the executor.
+TEST_F(HttpApiClientTest, AfterItsEndTheExecutorIsLeftAlone) {
+  http_.manual = true;
+  Create();
+  client_->List(kPods, {}, Keep());
+  token_->held = true;
+  Create();
+  client_.reset();
+  ASSERT_TRUE(executor_.empty());
+  for (HttpCallback& done : http_.open) {
+    done(Answer(401));
+  }
+  token_->Release(token_->Now());
+  EXPECT_TRUE(executor_.empty());
+  EXPECT_EQ(http_.requests.size(), 2u);
+}
 
 TEST_F(HttpApiClientTest, WatchesInFramesOfAnyCut) {
   const auto events = std::make_shared<Events>();

@@ -24,10 +24,11 @@ using testing::FakeApiServerOptions;
 using testing::Fault;
 
 json PodJson(const std::string& name, int round) {
-  return {
-      {"metadata",
-       {{"namespace", "default"}, {"name", name}, {"labels", {{"round", fmt::to_string(round)}}}}},
-      {"spec", {{"nodeName", "n1"}}}};
+  return {{"metadata",
+           {{"namespace", "default"},
+            {"name", name},
+            {"labels", {{"asterism.dev/round", fmt::to_string(round)}}}}},
+          {"spec", {{"nodeName", "n1"}}}};
 }
 
 // A server, an informer, and a model that is made of the informer's events alone.
@@ -108,7 +109,7 @@ TEST(Informer, ListsThenFollows) {
     world.server_.Remove(kPods, {"default", "b"});
     world.executor_.RunFor(absl::Seconds(1));
     EXPECT_EQ(world.StoreState(), world.ServerState());
-    EXPECT_EQ(world.informer_.Find("default/a")->meta.Label("round"), "2");
+    EXPECT_EQ(world.informer_.Find("default/a")->meta.Label("asterism.dev/round"), "2");
     EXPECT_EQ(world.changes_, 4);
   }
 }
@@ -186,7 +187,7 @@ TEST(Informer, TheSameNameWithAnotherUidIsADeletionAndANewObject) {
 }
 
 TEST(Informer, SelectorsDecideWhatIsSeen) {
-  World world({}, {}, {.label_selector = "round=1"}, 1);
+  World world({}, {}, {.label_selector = "asterism.dev/round=1"}, 1);
   world.server_.Put(kPods, PodJson("a", 1));
   world.server_.Put(kPods, PodJson("b", 2));
   world.informer_.Start();
@@ -286,7 +287,7 @@ TEST(Informer, AnUnreadableObjectKeepsItsOldCopy) {
   Informer<Pod> informer(server, executor, clock, base::Rng(1), kPods, {},
                          [](const RawObject& raw) -> absl::StatusOr<Pod> {
                            absl::StatusOr<Pod> pod = DecodePod(raw);
-                           if (pod.ok() && pod->meta.Label("round") == "2") {
+                           if (pod.ok() && pod->meta.Label("asterism.dev/round") == "2") {
                              return absl::InvalidArgumentError("field spec is not readable");
                            }
                            return pod;
@@ -297,7 +298,7 @@ TEST(Informer, AnUnreadableObjectKeepsItsOldCopy) {
   server.Put(kPods, PodJson("a", 2));
   server.Put(kPods, PodJson("b", 1));
   executor.RunFor(absl::Seconds(1));
-  EXPECT_EQ(informer.Find("default/a")->meta.Label("round"), "1");
+  EXPECT_EQ(informer.Find("default/a")->meta.Label("asterism.dev/round"), "1");
   EXPECT_NE(informer.Find("default/b"), nullptr);
   // A relist with the unreadable object in it does not delete the copy.
   server.CutAllWatches(MakeApiError({.http_code = 410, .reason = "Expired"}, "too old"));

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "fmt/format.h"
@@ -67,7 +68,7 @@ TEST_F(KubeconfigTest, ReadsClusterUserAndContext) {
   EXPECT_EQ(config->server, "https://10.0.0.1:6443");
   EXPECT_EQ(config->ca_pem, "CA");
   EXPECT_EQ(config->namespace_name, "research");
-  EXPECT_EQ(config->credentials->Get().value()->bearer_token, "secret");
+  EXPECT_EQ(WaitForCredentials(*config->credentials).value()->bearer_token, "secret");
 }
 
 TEST_F(KubeconfigTest, TheFirstFileWinsAndALaterEntryOfThatNameIsDroppedWhole) {
@@ -89,7 +90,7 @@ contexts:
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(config->server, "https://there");
   EXPECT_EQ(config->namespace_name, "default");
-  EXPECT_EQ(config->credentials->Get().value()->bearer_token, "secret");
+  EXPECT_EQ(WaitForCredentials(*config->credentials).value()->bearer_token, "secret");
 }
 
 TEST_F(KubeconfigTest, PathsAreRelativeToTheirFile) {
@@ -102,29 +103,33 @@ TEST_F(KubeconfigTest, PathsAreRelativeToTheirFile) {
   const absl::StatusOr<ApiConfig> config = Parse(text);
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->ca_pem, "AUTHORITY");
-  EXPECT_EQ(config->credentials->Get().value()->client_certificate_pem, "CERT");
-  EXPECT_EQ(config->credentials->Get().value()->client_key_pem, "KEY");
+  EXPECT_EQ(WaitForCredentials(*config->credentials).value()->client_certificate_pem, "CERT");
+  EXPECT_EQ(WaitForCredentials(*config->credentials).value()->client_key_pem, "KEY");
 }
 
 TEST_F(KubeconfigTest, ATokenFileIsReadAgain) {
   Write("token", "one\n");
   const absl::StatusOr<ApiConfig> config = Parse(With("token: secret", "tokenFile: token"));
   ASSERT_TRUE(config.ok()) << config.status();
-  const auto token = [&] { return config->credentials->Get().value()->bearer_token; };
+  const auto token = [&] { return WaitForCredentials(*config->credentials).value()->bearer_token; };
   EXPECT_EQ(token(), "one");
   Write("token", "two");
   EXPECT_EQ(token(), "one");
   clock_.Advance(absl::Seconds(50));
   EXPECT_EQ(token(), "two");
   Write("token", "three");
-  config->credentials->Refuse();
+  config->credentials->Refuse(WaitForCredentials(*config->credentials).value());
+  EXPECT_EQ(token(), "three");
+  // A late 401 to the token before it.
+  config->credentials->Refuse(std::make_shared<const Credentials>());
+  Write("token", "four");
   EXPECT_EQ(token(), "three");
   // A file that is missing for a moment does not throw away a token that was not refused.
   std::filesystem::remove(folder_ + "/token");
   clock_.Advance(absl::Seconds(51));
   EXPECT_EQ(token(), "three");
-  config->credentials->Refuse();
-  EXPECT_FALSE(config->credentials->Get().ok());
+  config->credentials->Refuse(WaitForCredentials(*config->credentials).value());
+  EXPECT_FALSE(WaitForCredentials(*config->credentials).ok());
 }
 
 TEST_F(KubeconfigTest, ErrorsNameFieldAndRemedy) {
@@ -172,8 +177,8 @@ TEST_F(KubeconfigTest, ChoosesTheSource) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server, "https://[fd00::1]:443");
   EXPECT_EQ(config->namespace_name, "system");
-  EXPECT_EQ(config->credentials->Get().value()->bearer_token, "pod-token");
-  EXPECT_EQ(config->credentials->Get().value()->ca_pem, "CA1");
+  EXPECT_EQ(WaitForCredentials(*config->credentials).value()->bearer_token, "pod-token");
+  EXPECT_EQ(WaitForCredentials(*config->credentials).value()->ca_pem, "CA1");
 
   options.list = folder_ + "/missing:" + Write("config", kBasic);
   EXPECT_EQ(LoadApiConfig(clock_, options)->server, "https://10.0.0.1:6443");
@@ -200,48 +205,14 @@ echo '"status":{"token":"from-plugin","expirationTimestamp":"2026-01-01T01:00:00
   ASSERT_TRUE(config.ok()) << config.status();
   const auto runs = [&] { return std::filesystem::file_size(folder_ + "/runs") / 4; };
   for (int i = 0; i < 3; ++i) {
-    const auto credentials = config->credentials->Get();
+    const auto credentials = WaitForCredentials(*config->credentials);
     ASSERT_TRUE(credentials.ok()) << credentials.status();
     EXPECT_EQ((*credentials)->bearer_token, "from-plugin");
   }
   EXPECT_EQ(runs(), 1u);
   clock_.Advance(absl::Hours(1));  // it has expired
-  EXPECT_TRUE(config->credentials->Get().ok());
+  EXPECT_TRUE(WaitForCredentials(*config->credentials).ok());
   EXPECT_EQ(runs(), 2u);
-}
-
-TEST(ExecCredentials, AnswersAreChecked) {
-  base::SimClock clock;
-  const ExecPlugin plugin{.command = "p", .api_version = "client.authentication.k8s.io/v1"};
-  const auto get = [&](const std::string& answer) {
-    return ExecCredentials(clock, plugin,
-                           [&](const ExecPlugin&, const std::string&) {
-                             return absl::StatusOr<std::string>(answer);
-                           })
-        ->Get();
-  };
-  const auto with = [](const std::string& status) {
-    return fmt::format(
-        R"({{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{}}})",
-        status);
-  };
-  EXPECT_TRUE(get(with(R"({"token":"t"})")).ok());
-  EXPECT_TRUE(get(with(R"({"clientCertificateData":"c","clientKeyData":"k"})")).ok());
-  for (const std::string& bad :
-       {std::string("no json"), std::string("{}"), with("{}"), with(R"({"clientKeyData":"k"})"),
-        with(R"({"token":5})"), with(R"({"token":"t","expirationTimestamp":"soon"})")}) {
-    const auto credentials = get(bad);
-    ASSERT_FALSE(credentials.ok()) << bad;
-    EXPECT_THAT(std::string(credentials.status().message()), HasSubstr("exec plug-in p"));
-  }
-}
-
-TEST(ExecCredentials, AMissingProgramShowsTheInstallHint) {
-  const absl::StatusOr<std::string> output = RunProgram(
-      {.command = "/nonexistent/plugin", .install_hint = "Install it from the shop."}, "{}");
-  ASSERT_FALSE(output.ok());
-  EXPECT_THAT(std::string(output.status().message()), HasSubstr("Install it from the shop."));
-  EXPECT_FALSE(RunProgram({.command = "false"}, "{}").ok());
 }
 
 }  // namespace

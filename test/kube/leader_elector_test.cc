@@ -124,6 +124,21 @@ TEST_F(LeaderElectorTest, AKilledLeaderIsReplacedWithinItsLease) {
   EXPECT_EQ(LeaseSpec()["leaseTransitions"], 1);
 }
 
+// 1.9 s would be recorded as 1, and a standby would not wait for the renew deadline of 1.8.
+TEST_F(LeaderElectorTest, TheLeaseDurationMustBeWholeSeconds) {
+  for (const absl::Duration lease : {absl::Milliseconds(1900), absl::Milliseconds(500)}) {
+    EXPECT_DEATH(LeaderElector(clock_, executor_, base::Rng(1), server_,
+                               {.namespace_name = "system",
+                                .name = "lead",
+                                .identity = "a",
+                                .lease_duration = lease,
+                                .renew_deadline = lease - absl::Milliseconds(100),
+                                .retry_period = absl::Milliseconds(100)},
+                               {}),
+                 "whole seconds");
+  }
+}
+
 TEST_F(LeaderElectorTest, ACleanStopHandsOverAtOnce) {
   a_.elector->Start();
   executor_.RunFor(absl::Seconds(1));

@@ -32,7 +32,7 @@ std::string ConfigMap(const std::string& name, const std::string& value) {
 }
 
 std::string SmallPod(const std::string& name) {
-  return json{{"metadata", {{"name", name}, {"labels", {{"app", "kube-rig"}}}}},
+  return json{{"metadata", {{"name", name}, {"labels", {{"asterism.dev/job", "kube-rig"}}}}},
               {"spec",
                {{"schedulerName", "nobody"},
                 {"containers",
@@ -235,7 +235,7 @@ TEST_F(RigTest, InformerFollowsPods) {
     ASSERT_TRUE(Eventually([&] { return pods->Find(namespace_ + "/" + name) != nullptr; }));
     OnExecutor([&] {
       const Shared<Pod> pod = pods->Find(namespace_ + "/" + name);
-      EXPECT_EQ(pod->meta.Label("app"), "kube-rig");
+      EXPECT_EQ(pod->meta.Label("asterism.dev/job"), "kube-rig");
       EXPECT_EQ(pod->scheduler_name, "nobody");
       EXPECT_EQ(pod->phase, "Pending");
       EXPECT_EQ(pod->requests, (ResourceAmounts{{"cpu", 250}, {"memory", int64_t{1} << 30}}));
@@ -264,9 +264,10 @@ TEST_F(RigTest, InformerReadsAListInPages) {
   tuning.watch_list = false;
   tuning.page_size = 2;
   OnExecutor([&] {
-    pods = std::make_unique<Informer<Pod>>(*client_, *executor_, clock_, base::Rng(2), kPods,
-                                           WatchOptions{namespace_, "app=kube-rig", ""}, DecodePod,
-                                           InformerEvents<Pod>{}, tuning);
+    pods =
+        std::make_unique<Informer<Pod>>(*client_, *executor_, clock_, base::Rng(2), kPods,
+                                        WatchOptions{namespace_, "asterism.dev/job=kube-rig", ""},
+                                        DecodePod, InformerEvents<Pod>{}, tuning);
     pods->Start();
   });
   EXPECT_TRUE(Eventually([&] { return pods->synced() && pods->store().size() == 7; }));

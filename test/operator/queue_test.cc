@@ -179,5 +179,18 @@ TEST(QueueStatus, AQueueWithoutQuotaBorrowsAll) {
   EXPECT_FALSE(status.contains("limit"));
 }
 
+// The CRD allows 64 rows, each with a product.
+TEST(QueueStatus, ShowsNoMoreRowsThanTheApiServerTakes) {
+  std::vector<QueueUsage> used = {{"", 8}};
+  for (int i = 0; i < 100; ++i) {
+    used.push_back({"P" + std::to_string(i), 1});
+  }
+  const json status =
+      json::parse(QueueStatusApplyBody(QueueWith(json::object()), used, 0, 0, {}))["status"];
+  EXPECT_EQ(status["used"], 108);
+  ASSERT_EQ(status["products"].size(), 64U);
+  EXPECT_EQ(status["products"][0]["product"], "P0");
+}
+
 }  // namespace
 }  // namespace asterism::operators

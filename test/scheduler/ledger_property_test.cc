@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -207,6 +209,37 @@ void CompareWithModel(const LedgerModel& model, const Ledger& ledger) {
   }
 }
 
+// What the versions of the ledger promise about the change that was just made.
+struct RoomBefore {
+  explicit RoomBefore(const Ledger& ledger)
+      : version(ledger.version()),
+        node_version(ledger.node_version()),
+        room_version(ledger.room_version()),
+        digest(ledger.Digest()),
+        free(ledger.FreeColumn(kGpuSlot).begin(), ledger.FreeColumn(kGpuSlot).end()),
+        placeable(ledger.PlaceableColumn().begin(), ledger.PlaceableColumn().end()) {}
+
+  void Compare(const Ledger& ledger) const {
+    RC_ASSERT(ledger.version() != version || ledger.Digest() == digest);
+    if (ledger.node_version() == node_version) {
+      RC_ASSERT(std::equal(placeable.begin(), placeable.end(), ledger.PlaceableColumn().begin(),
+                           ledger.PlaceableColumn().end()));
+    }
+    if (ledger.room_version() == room_version) {
+      RC_ASSERT(ledger.node_version() == node_version);
+      const std::span<const int64_t> now = ledger.FreeColumn(kGpuSlot);
+      RC_ASSERT(std::equal(now.begin(), now.end(), free.begin(), free.end(), std::less_equal<>()));
+    }
+  }
+
+  uint64_t version;
+  uint64_t node_version;
+  uint64_t room_version;
+  uint64_t digest;
+  std::vector<int64_t> free;
+  std::vector<uint8_t> placeable;
+};
+
 // The same content, told once, in an order drawn from the seed.
 uint64_t DigestOfFresh(const LedgerModel& model, uint64_t seed) {
   ResourceTable table;
@@ -244,7 +277,9 @@ TEST(LedgerProperty, AgreesWithAModelAfterEveryChangeAndForgetsTheOrder) {
     model.cluster = {"n0", "n1", "n2", "n3"};
     ledger.SetCluster(ClusterOf(model.cluster));
     for (const Change& change : changes) {
+      const RoomBefore before(ledger);
       ApplyTo(model, ledger, change);
+      before.Compare(ledger);
       CompareWithModel(model, ledger);
     }
     RC_ASSERT(DigestOfFresh(model, *rc::gen::arbitrary<uint64_t>()) == ledger.Digest());

@@ -13,6 +13,9 @@
 namespace asterism::scheduler {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
+
 constexpr int64_t kHugeRequest = std::numeric_limits<int64_t>::max();
 
 class LedgerTest : public ::testing::Test {
@@ -347,6 +350,51 @@ TEST(LedgerRows, ForgetsPlacesThatNobodyRefersTo) {
   EXPECT_TRUE(rows.SortedRows().empty());
   EXPECT_EQ(rows.Acquire("n3"), rows.Acquire("n3"));
   EXPECT_EQ(rows.SortedRows().front()->state.name, "n3");
+}
+
+TEST_F(LedgerTest, ForgetsProductsThatNoNodeHas) {
+  const auto rename = [&](const std::string& node, const std::string& product) {
+    NodeState state = ledger().node_state(Node(node));
+    state.product = product;
+    ledger().SetNode(state);
+  };
+  EXPECT_THAT(ledger().product_names(), ElementsAre(""));
+  for (int i = 0; i < 1000; ++i) {
+    rename("n1", "H100-" + std::to_string(i));
+    rename("n2", "H200-" + std::to_string(i));
+    ASSERT_EQ(ledger().Verify(), absl::OkStatus());
+  }
+  EXPECT_THAT(ledger().product_names(), UnorderedElementsAre("", "H100-999", "H200-999"));
+  ledger().RemoveNode("n3");
+  EXPECT_THAT(ledger().product_names(), UnorderedElementsAre("H100-999", "H200-999"));
+  EXPECT_EQ(ledger().Verify(), absl::OkStatus());
+}
+
+TEST_F(LedgerTest, TellingANodeAgainIsNoChange) {
+  const uint64_t version = ledger().version();
+  const uint64_t node_version = ledger().node_version();
+  ledger().SetNode(ledger().node_state(Node("n1")));
+  ledger().RemoveNode("nobody");
+  EXPECT_EQ(ledger().version(), version);
+  EXPECT_EQ(ledger().node_version(), node_version);
+  cluster_.SetUsable("n1", false);
+  EXPECT_GT(ledger().version(), version);
+  EXPECT_GT(ledger().node_version(), node_version);
+}
+
+// A gang that is carried out gives nobody room, however many events that takes.
+TEST_F(LedgerTest, CommittingAGangFreesNoRoom) {
+  const uint64_t before = ledger().room_version();
+  ledger().PutGang(MakeGang("g", {"n1", "n2"}));
+  ledger().PutPod(GangPod("p0", 0, "n1", ""));
+  ledger().PutPod(GangPod("p4", 4, "n2", ""));
+  ledger().PutPod(GangPod("p0", 0, "n1", "n1"));
+  ledger().PutPod(GangPod("p4", 4, "n2", "n2"));
+  EXPECT_EQ(ledger().room_version(), before);
+  ledger().RemovePod("p0");
+  EXPECT_EQ(ledger().room_version(), before) << "the block still holds its room";
+  ledger().RemoveGang("g");
+  EXPECT_GT(ledger().room_version(), before);
 }
 
 // Names get their slots in the order in which they are first seen; the digest must not care.

@@ -157,7 +157,7 @@ void CheckHeuristic(uint64_t seed) {
     return;
   }
   Placed placed;
-  engine.Assign(placed);
+  ASSERT_TRUE(engine.Assign(placed));
   ASSERT_EQ(oracle.Violation(placed.nodes, *best), "");
   if (std::find(best->held.begin(), best->held.end(), 0) != best->held.end()) {
     return;  // another order of levels: valid is all that is promised

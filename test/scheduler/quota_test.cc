@@ -80,14 +80,17 @@ TEST(Quota, ReportsCyclesAndMissingParents) {
                   {.name = "orphan", .parent = "nobody"},
                   {.name = "below", .parent = "orphan"},
                   {.name = "fine"}});
-  EXPECT_EQ(tree.Problem("a"),
+  ASSERT_TRUE(tree.Problem("a").has_value());
+  EXPECT_EQ(tree.Problem("a")->fault, QuotaFault::kParentCycle);
+  EXPECT_EQ(tree.Problem("a")->message,
             "the parents of queue a form a cycle (b -> c -> b): change spec.parent of one");
-  EXPECT_THAT(tree.Problem("self"), HasSubstr("(self -> self)"));
-  EXPECT_EQ(tree.Problem("below"),
+  EXPECT_THAT(tree.Problem("self")->message, HasSubstr("(self -> self)"));
+  EXPECT_EQ(tree.Problem("below")->fault, QuotaFault::kParentMissing);
+  EXPECT_EQ(tree.Problem("below")->message,
             "queue orphan has the parent nobody, which does not exist: create it or change "
             "spec.parent");
-  EXPECT_EQ(tree.Problem("fine"), "");
-  EXPECT_EQ(tree.Problem("unknown"), "");
+  EXPECT_FALSE(tree.Problem("fine").has_value());
+  EXPECT_FALSE(tree.Problem("unknown").has_value());
   EXPECT_THAT(Verdict(tree, "a", "", 1), HasSubstr("cycle"));
   EXPECT_THAT(Verdict(tree, "below", "", 1), HasSubstr("does not exist"));
   EXPECT_EQ(Verdict(tree, "unknown", "", 1),

@@ -4,10 +4,10 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/check.h"
@@ -16,12 +16,11 @@
 namespace asterism::server::testing {
 namespace {
 
-std::string NewFile(std::string_view kind) {
-  static std::atomic<int> count{0};
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / fmt::format("asterism-certificates-{}", getpid());
-  std::filesystem::create_directories(folder);
-  return (folder / fmt::format("{}-{}.pem", kind, count.fetch_add(1))).string();
+// Only this user can look into it.
+std::string NewFolder() {
+  std::string path = (std::filesystem::temp_directory_path() / "asterism-certificates-XXXXXX");
+  CHECK_THAT(mkdtemp(path.data()) != nullptr, path);
+  return path;
 }
 
 std::shared_ptr<X509> MakeCertificate(EVP_PKEY* key, std::string_view name, X509* issuer,
@@ -47,20 +46,29 @@ std::shared_ptr<X509> MakeCertificate(EVP_PKEY* key, std::string_view name, X509
   return certificate;
 }
 
-std::string WriteCertificate(X509* certificate) {
+}  // namespace
+
+TestAuthority::TestAuthority(std::string_view name)
+    : folder_(NewFolder()),
+      key_(EVP_EC_gen("P-256"), EVP_PKEY_free),
+      certificate_(MakeCertificate(key_.get(), name, nullptr, key_.get())),
+      ca_file_(WriteCertificate(certificate_.get())) {}
+
+TestAuthority::~TestAuthority() {
+  std::filesystem::remove_all(folder_);
+}
+
+std::string TestAuthority::NewFile(std::string_view kind) {
+  return fmt::format("{}/{}-{}.pem", folder_, kind, files_++);
+}
+
+std::string TestAuthority::WriteCertificate(X509* certificate) {
   const std::string file = NewFile("certificate");
   std::FILE* const out = std::fopen(file.c_str(), "w");
   CHECK_THAT(out != nullptr && PEM_write_X509(out, certificate) == 1, file);
   std::fclose(out);
   return file;
 }
-
-}  // namespace
-
-TestAuthority::TestAuthority(std::string_view name)
-    : key_(EVP_EC_gen("P-256"), EVP_PKEY_free),
-      certificate_(MakeCertificate(key_.get(), name, nullptr, key_.get())),
-      ca_file_(WriteCertificate(certificate_.get())) {}
 
 PemFiles TestAuthority::Issue(std::string_view common_name) {
   const std::shared_ptr<EVP_PKEY> key(EVP_EC_gen("P-256"), EVP_PKEY_free);

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -45,6 +46,16 @@ class TlsTest : public ::testing::Test {
   PemFiles files_ = authority_.Issue("first");
   std::unique_ptr<HttpServer> server_;
 };
+
+TEST(TestAuthority, LeavesNoKeyBehind) {
+  PemFiles files;
+  {
+    TestAuthority authority("short-lived");
+    files = authority.Issue("server");
+    ASSERT_TRUE(std::filesystem::exists(files.key_file));
+  }
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(files.key_file).parent_path()));
+}
 
 TEST_F(TlsTest, ServesManyRequestsOnOneConnection) {
   ASSERT_TRUE(StartServer({files_.certificate_file, files_.key_file, ""}).ok());
