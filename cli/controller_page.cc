@@ -79,9 +79,12 @@ absl::Status ProxyProblem(const ServerSession& api, const std::string& namespace
                                        kService, place, kPort));
   }
   if (says("no endpoints available")) {
-    return Problem(status, fmt::format("no controller leads in namespace \"{}\" (kubectl -n {} get "
-                                       "pods,leases shows why; --server asks one directly)",
-                                       place, place));
+    return Problem(status,
+                   fmt::format("no controller leads in namespace \"{}\", or Asterism is not "
+                               "installed there: kubectl -n {} get pods,leases shows which "
+                               "(--controller-namespace names another namespace, --server asks a "
+                               "controller directly)",
+                               place, place));
   }
   if (code == 503 || code == 502 || code == 500) {
     return Problem(status, fmt::format("the API server cannot reach the controller in namespace "

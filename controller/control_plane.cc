@@ -285,6 +285,7 @@ void ControlPlane::PublishEndpoint() {
       dependencies_.executor, dependencies_.client, [this] { return MayWrite(); },
       EndpointPublisherOptions{.endpoint = {.namespace_name = identity_.namespace_name,
                                             .pod_ip = identity_.pod_ip,
+                                            .pod_name = identity_.pod_name,
                                             .port = ports_.https,
                                             .diagnosis_port = ports_.metrics},
                                .field_manager = std::string(kProgram)});

@@ -55,7 +55,8 @@ namespace asterism::controller {
 struct Identity {
   std::string namespace_name = "asterism-system";  // of the Lease and of the extender's Service
   std::string name;                                // unique: host name + "_" + random
-  std::string pod_ip;  // address for the extender's EndpointSlice; empty: not published
+  std::string pod_ip;    // address for the extender's EndpointSlice; empty: not published
+  std::string pod_name;  // of the pod with that address; may be empty
 };
 
 class ControlPlane {

@@ -36,14 +36,22 @@ class CommandLine:
 
     def run(self, *words, code=0):
         """Requires that it ends with `code`, and that an error is one line."""
-        began = time.monotonic()
-        done = subprocess.run([self._program, *map(str, words)], env=self._environment, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=_TIMEOUT_S, check=False)
-        ended = Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
+        ended = self._run(words)
         shown = f"kubectl-asterism {' '.join(map(str, words))}"
         require_equal(ended.code, code, f"exit code of `{shown}` ({ended.out[-500:]} {ended.error[-500:]})")
         require_equal(ended.error.count("\n"), 1 if code in (1, 2) else 0, f"lines of the error of `{shown}`: {ended.error!r}")
         return ended
+
+    def attempt(self, *words):
+        """(exit code, what it said), whatever that is."""
+        ended = self._run(words)
+        return ended.code, (ended.error or ended.out).strip()
+
+    def _run(self, words):
+        began = time.monotonic()
+        done = subprocess.run([self._program, *map(str, words)], env=self._environment, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=_TIMEOUT_S, check=False)
+        return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
 
     def median_ms(self, *words, code=0, times=5):
         return 1000 * statistics.median(self.run(*words, code=code).seconds for _ in range(times))

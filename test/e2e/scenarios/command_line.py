@@ -1,8 +1,11 @@
 """kubectl-asterism, the real program: what the cluster has free, why a job waits, where it runs, with one command each."""
 
 import json
+import os
+import subprocess
 import time
 
+from harness import chart
 from harness.command_line import CommandLine
 from harness.failure import require, require_equal
 from harness.scenario import LARGE, scenario
@@ -90,13 +93,60 @@ def what_is_wrong_is_one_line_with_the_way_out(cluster):
     says("does not answer", "topology", "--server", "http://127.0.0.1:1")
     says("does not answer", "version", "--server", "http://127.0.0.1:1")
     says('no context named "other"', "top", "--context", "other")
-    says("is Asterism installed there?", "topology", "--controller-namespace", "kube-system")
+    says("or Asterism is not installed there", "topology", "--controller-namespace", "kube-system")
 
     nobody = CommandLine(cluster, cluster.rig.kubeconfig(f"{cluster.namespace}/default"))
     says("asterism-view", "explain", "train", "-n", cluster.namespace, who=nobody)
     says("services/proxy", "topology", who=nobody)
     version = command.run("version", "--server", command.server).out
     require("controller: " in version and "does not lead" not in version, version)
+
+
+@scenario()
+def the_controller_is_reached_through_the_api_server_with_the_users_own_right(cluster):
+    address = own_address()
+    if not address:
+        print("   skipped: this machine has no address but loopback, and the API server's proxy takes no such", flush=True)
+        return
+    # The controller runs beside the cluster; a pod that has its address stands for it, since the proxy goes to pods only.
+    cluster.api.create({"kind": "Pod", "metadata": {"name": "controller-0", "namespace": chart.NAMESPACE},
+                        "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "x"}]}})
+    cluster.api.patch("Pod", "controller-0", {"status": {"podIP": address, "podIPs": [{"ip": address}]}}, chart.NAMESPACE, "status")
+    cluster.defer(lambda: cluster.api.delete("Pod", "controller-0", chart.NAMESPACE, gracePeriodSeconds=0))
+    restart_controller(cluster, POD_IP=address, POD_NAME="controller-0")
+    cluster.defer(lambda: restart_controller(cluster))
+
+    command = CommandLine(cluster)
+    cluster.wait_for(lambda: command.attempt("version")[0] == 0, lambda: f"the way through the proxy: {command.attempt('version')}", 20)
+    require(command.run("topology").out.startswith("cluster, 64 nodes: 512 of 512 GPUs free"), "topology through the proxy")
+
+    role = {"metadata": {"name": "asterism-topology", "namespace": chart.NAMESPACE}}
+    rule = {"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": ["asterism-extender:diagnosis"], "verbs": ["get"]}
+    account = {"kind": "ServiceAccount", "name": "default", "namespace": cluster.namespace}
+    user = CommandLine(cluster, cluster.rig.kubeconfig(f"{cluster.namespace}/default"))
+    require("services/proxy" in user.run("topology", code=1).error, "it is not refused without the right")
+    objects = [{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", **role, "rules": [rule]},
+               {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", **role, "subjects": [account],
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "asterism-topology"}}]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    cluster.rig.kubectl("apply", "--filename", "-", text=text)
+    cluster.defer(lambda: cluster.rig.kubectl("delete", "--filename", "-", text=text))
+    cluster.wait_for(lambda: user.attempt("topology")[0] == 0, lambda: f"the Role of the documentation is enough: {user.attempt('topology')}", 20)
+
+
+def own_address():
+    """An IPv4 address of this machine that is not loopback; None where there is none."""
+    words = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=False).stdout.split()
+    return next((word for word in words if word.count(".") == 3 and not word.startswith(("127.", "169.254."))), None)
+
+
+def restart_controller(cluster, **environment):
+    """With these variables, and without what an earlier call set."""
+    for name in ("POD_IP", "POD_NAME"):
+        os.environ.pop(name, None)
+    os.environ.update(environment)
+    cluster.controller.terminate()
+    cluster.ensure_controller()
 
 
 @scenario(nodes=LARGE)
