@@ -3,12 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include "cli/explain_view.h"
 #include "cli/job_outcome.h"
 #include "cli/queue_view.h"
 #include "cli/top_view.h"
+#include "cli/topology_tree.h"
 #include "test/cli/golden.h"
 #include "test/cli/pages.h"
 
@@ -163,6 +168,36 @@ TEST(TopView, RunningJobsFirst) {
       Print(TopLines(MixedJobs(), {.now = TestNow(), .all_namespaces = true, .wide = true}),
             {.width = 120}));
   ExpectGolden("top-json", TopJson(MixedJobs()).dump(1) + "\n");
+}
+
+void CollectFields(const nlohmann::ordered_json& value, std::set<std::string>& fields) {
+  for (const auto& [key, item] : value.items()) {
+    if (value.is_object()) {
+      fields.insert(key);
+    }
+    if (item.is_structured()) {
+      CollectFields(item, fields);
+    }
+  }
+}
+
+TEST(Documentation, NamesEveryFieldOfTheJson) {
+  std::ifstream file(std::string(ASTERISM_SOURCE_DIR) + "/docs/kubectl-asterism.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  std::set<std::string> fields;
+  CollectFields(ExplainJson(ExplanationOf(WaitingJob("llama", 512, "NoCapacity", 3))), fields);
+  CollectFields(ExplainJson(ExplanationOf(RestartedJob())), fields);
+  CollectFields(QueueJson(MixedPicture()), fields);
+  CollectFields(TopJson(MixedJobs()), fields);
+  const auto tree = ParseTopologyTree(TestTopology({"node", "cluster"}, 2, {}).Text());
+  CollectFields(TopologyJson(*tree, std::nullopt), fields);
+  EXPECT_GT(fields.size(), 50u);
+  for (const std::string& field : fields) {
+    EXPECT_TRUE(text.str().find("`" + field + "`") != std::string::npos ||
+                text.str().find("`" + field + "[]`") != std::string::npos)
+        << field;
+  }
 }
 
 TEST(TopView, LongListsFitTheTerminal) {
