@@ -46,7 +46,7 @@ const OptionDescription* FindOption(char letter) {
   return found == kOptions.end() ? nullptr : &*found;
 }
 
-absl::Status Misuse(std::string message) {
+absl::Status Misuse(const std::string& message) {
   return absl::InvalidArgumentError(message);
 }
 
@@ -78,6 +78,7 @@ class Reader {
       return absl::OkStatus();
     }
     std::vector<std::string> known;
+    known.reserve(AllVerbs().size());
     for (const VerbDescription& verb : AllVerbs()) {
       if (verb.name == word) {
         verb_ = &verb;
@@ -97,6 +98,7 @@ class Reader {
     const OptionDescription* option = FindOption(name);
     if (option == nullptr) {
       std::vector<std::string> known;
+      known.reserve(kOptions.size());
       for (const OptionDescription& each : kOptions) {
         known.emplace_back(each.name);
       }
@@ -173,7 +175,7 @@ class Reader {
         fmt::format("--output: \"{}\" is not known: use json, yaml or wide", Escaped(value)));
   }
 
-  void Set(Option option, std::string value) {
+  void Set(Option option, const std::string& value) {
     switch (option) {
       case Option::kNamespace:
         arguments_.namespace_name = value;

@@ -69,6 +69,7 @@ absl::StatusOr<std::vector<Object>> ReadList(ServerSession& session, const kube:
 template <typename Object>
 std::vector<std::string> NamesOf(const std::vector<Object>& objects) {
   std::vector<std::string> names;
+  names.reserve(objects.size());
   for (const Object& object : objects) {
     names.push_back(object.meta.name);
   }

@@ -72,7 +72,7 @@ class Command {
   void Show(const std::vector<Line>& lines) { around_.out << Print(lines, around_.paper); }
   void Show(const ordered_json& value) { around_.out << StructuredText(value, arguments_.output); }
 
-  absl::Status Misused(std::string message) {
+  absl::Status Misused(const std::string& message) {
     misused_ = true;
     return absl::InvalidArgumentError(message);
   }

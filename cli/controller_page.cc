@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kService = "asterism-extender";
 constexpr std::string_view kPort = "diagnosis";
 
-absl::Status Problem(const absl::Status& status, std::string text) {
+absl::Status Problem(const absl::Status& status, const std::string& text) {
   return absl::Status(status.code(), text);
 }
 

@@ -49,10 +49,10 @@ class TopologyRenderer {
     }
     AddUnusable();
     if (!tree_.leading) {
-      lines_.push_back(
-          Line("note: the controller that answered does not lead; its picture may be "
-               "older than the leader's",
-               Tone::kWarn));
+      lines_.emplace_back(
+          "note: the controller that answered does not lead; its picture may be "
+          "older than the leader's",
+          Tone::kWarn);
     }
     return std::move(lines_);
   }
@@ -116,6 +116,7 @@ class TopologyRenderer {
       by_kind[kinds_[level][member]].push_back(member);
     }
     std::vector<std::vector<size_t>> groups;
+    groups.reserve(by_kind.size());
     for (auto& [kind, group] : by_kind) {
       groups.push_back(std::move(group));
     }
@@ -144,6 +145,14 @@ class TopologyRenderer {
     }
   }
 
+  static void AddUnusableNodes(size_t level, const TopologyDomain& domain, Line& line) {
+    if (domain.unusable_nodes > 0) {
+      line.Add(level == 0 ? " (not usable)"
+                          : fmt::format(" ({} not usable)", Counted(domain.unusable_nodes, "node")),
+               Tone::kBad);
+    }
+  }
+
   void AddOne(size_t level, const TopologyDomain& domain, size_t depth) {
     Line& line = Start(depth);
     const std::string& level_name = tree_.levels[level];
@@ -156,11 +165,7 @@ class TopologyRenderer {
     }
     line.Add(": ");
     AddCounts(domain.gpus, line);
-    if (domain.unusable_nodes > 0) {
-      line.Add(level == 0 ? " (not usable)"
-                          : fmt::format(" ({} not usable)", Counted(domain.unusable_nodes, "node")),
-               Tone::kBad);
-    }
+    AddUnusableNodes(level, domain, line);
     if ((options_.wide || options_.level.has_value()) && level == last_level_) {
       AddJobs(domain, line);
     }
@@ -183,12 +188,9 @@ class TopologyRenderer {
     line.Add(Counted(static_cast<int64_t>(group.size()), tree_.levels[level]), Tone::kBold);
     line.Add(level > 0 ? fmt::format(", each {}: ", Counted(first.nodes, "node")) : ", each ");
     AddCounts(first.gpus, line);
-    if (first.unusable_nodes > 0) {
-      line.Add(level == 0 ? " (not usable)"
-                          : fmt::format(" ({} not usable)", Counted(first.unusable_nodes, "node")),
-               Tone::kBad);
-    }
+    AddUnusableNodes(level, first, line);
     std::vector<std::string> names;
+    names.reserve(group.size());
     for (const size_t member : group) {
       names.push_back(tree_.domains[level][member].name);
     }

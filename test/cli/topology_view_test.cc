@@ -65,7 +65,7 @@ TEST(TopologyView, SixteenLevelsIndentOncePerLevel) {
   for (int level = 1; level < 15; ++level) {
     levels.push_back(fmt::format("l{:02}", level));
   }
-  levels.push_back("cluster");
+  levels.emplace_back("cluster");
   TestTopology page(levels, 512, {2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1});
   page.Hold(0, 8, "research/llama");
   ExpectGolden("topology-16-levels", Shown(page));

@@ -152,9 +152,9 @@ def restart_controller(cluster, **environment):
 @scenario(nodes=LARGE)
 def answers_at_1280_nodes_are_measured(cluster):
     command = CommandLine(cluster)
-    for number in range(8):
-        cluster.submit_job(f"train-{number}", 1024)
-    job = cluster.submit_job("large", 1024).wait_state("Running", 180)
+    jobs = [cluster.submit_job(f"train-{number}", 1024) for number in range(9)]
+    for job in jobs:
+        job.wait_state("Running", 240)
     cluster.submit_job("waits", 10240).wait_waiting("NoCapacity")
     lines = command.run("topology", "--server", command.server).out.splitlines()
     require(len(lines) <= 30, f"{len(lines)} lines do not fit a screen")
