@@ -37,8 +37,9 @@ if(ASTERISM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND ASTERISM_WARNINGS -Wno-subobject-linkage)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # At -O3 GCC 12 warns of overlapping copies in std::string that cannot be (GCC bug 105651).
-  list(APPEND ASTERISM_WARNINGS $<$<CONFIG:Release>:-Wno-restrict>)
+  # At -O3 GCC 12 warns of overlapping copies in std::string that cannot be (GCC bug 105651), and of
+  # members of std::optional and std::string that are never read uninitialised (GCC bug 105562).
+  list(APPEND ASTERISM_WARNINGS $<$<CONFIG:Release>:-Wno-restrict> $<$<CONFIG:Release>:-Wno-maybe-uninitialized>)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   list(APPEND ASTERISM_WARNINGS -Wthread-safety)

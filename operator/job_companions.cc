@@ -51,15 +51,20 @@ void JobController::CreateCompanion(JobState& state, const kube::ResourceType& t
     return;
   }
   client_.Create(type, state.meta().namespace_name, std::move(body), {}, kube::Lane::kWrite,
-                 alive_.Wrap([this, uid = state.meta().uid, &type, name,
-                              key](absl::StatusOr<kube::Reply> reply) {
+                 alive_.Wrap([this, uid = state.meta().uid, key,
+                              service = type.plural ==
+                                        kube::kServices.plural](absl::StatusOr<kube::Reply> reply) {
                    const auto found = jobs_.find(uid);
-                   if (found == jobs_.end() || reply.ok()) {
+                   if (found == jobs_.end()) {
                      return;
                    }
-                   if (!absl::IsAlreadyExists(reply.status())) {
+                   if (reply.ok()) {
+                     if (service) {
+                       ConfirmService(*found->second);
+                     }
+                   } else if (!absl::IsAlreadyExists(reply.status())) {
                      CompanionFailed(*found->second, key, reply.status());
-                   } else if (&type == &kube::kServices) {
+                   } else if (service) {
                      ReadExistingService(*found->second);
                    }
                    // The name of a host file holds the job's UID and size: what exists is our own.
@@ -97,8 +102,15 @@ void JobController::ReadExistingService(JobState& state) {
                           job.meta().Key())));
                 } else if (owner == CompanionOwner::kEarlierJob || meta->deletion_time) {
                   ReplaceEarlierService(job, meta->uid);
+                } else {
+                  ConfirmService(job);
                 }
               }));
+}
+
+void JobController::ConfirmService(JobState& state) {
+  state.service_confirmed = true;
+  MarkDirty(state.meta().uid);
 }
 
 void JobController::ReplaceEarlierService(JobState& state, const std::string& service_uid) {

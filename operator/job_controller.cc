@@ -398,6 +398,9 @@ void JobController::CarryOutOnPods(JobState& state, const JobDecision& decision)
   if (decision.want_service) {
     CreateCompanions(state);
   }
+  if (!state.service_confirmed) {
+    return;  // ranks of a gang without its Service would look for rank 0 in vain
+  }
   size_t created = 0;
   for (const size_t block : decision.create) {
     if (created == options_.creates_per_visit) {

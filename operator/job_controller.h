@@ -128,6 +128,7 @@ class JobController {
   void CreateCompanion(JobState& state, const kube::ResourceType& type, const std::string& name,
                        std::string body);
   void ReadExistingService(JobState& state);
+  void ConfirmService(JobState& state);
   void ReplaceEarlierService(JobState& state, const std::string& service_uid);
   void CompanionFailed(JobState& state, const std::string& key, const absl::Status& status);
   void DeleteJob(JobState& state);

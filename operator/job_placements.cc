@@ -123,6 +123,9 @@ void JobController::ApplyPlacement(JobState& state, const scheduler::Placed& pla
   const topology::Cluster& cluster = feed_.ledger().cluster();
   ++status.placement.epoch;
   state.create_errors.clear();
+  // Somebody may have deleted them since.
+  state.companions.clear();
+  state.service_confirmed = false;
   state.blocks.resize(placed.nodes.size());
   for (size_t i = 0; i < placed.nodes.size(); ++i) {
     if (moved[i]) {

@@ -16,6 +16,7 @@ _KINDS = {
     "ServiceAccount": ("/api/v1", "serviceaccounts", True),
     "Node": ("/api/v1", "nodes", False),
     "Namespace": ("/api/v1", "namespaces", False),
+    "EndpointSlice": ("/apis/discovery.k8s.io/v1", "endpointslices", True),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases", True),
     "Event": ("/apis/events.k8s.io/v1", "events", True),
     "PriorityClass": ("/apis/scheduling.k8s.io/v1", "priorityclasses", False),
@@ -102,6 +103,12 @@ class Api:
 
     def delete_all(self, kind, namespace, **options):
         self._ask("delete", path_of(kind, namespace), {"kind": "DeleteOptions", "apiVersion": "v1", **options})
+
+    def bind(self, pod, node, namespace):
+        """As a scheduler does."""
+        self._client.post(path_of("Pod", namespace, pod, "binding"),
+                          {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod, "namespace": namespace},
+                           "target": {"apiVersion": "v1", "kind": "Node", "name": node}})
 
     def evict(self, pod, namespace):
         self._client.post(path_of("Pod", namespace, pod, "eviction"),

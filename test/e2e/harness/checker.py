@@ -6,8 +6,9 @@ the whole cluster once nothing moves any more. Neither asks Asterism what it bel
 
 import threading
 import time
+from collections import Counter
 
-from harness import placement, pods as pod_facts
+from harness import placement, pods as pod_facts, quantities
 from harness.failure import Failed
 
 _REST_TIMEOUT_S = 15.0
@@ -95,20 +96,21 @@ def problems_of(api, read_ledger=None):
     pods, nodes, jobs = api.list("Pod"), api.list("Node"), api.list("TrainingJob")
     problems = _overbooked(pods, nodes) + _promised_twice(pods, nodes, jobs) + _half_gangs(pods, jobs)
     if read_ledger:
-        problems += _ledger_differs(read_ledger(), pods, jobs)
+        problems += _ledger_differs(read_ledger(), pods, nodes, jobs)
     return problems
 
 
 def _overbooked(pods, nodes):
-    allocatable = {node["metadata"]["name"]: int(node["status"]["allocatable"].get(pod_facts.GPU, 0)) for node in nodes}
-    return [f"{node} holds {gpus} GPUs and has {allocatable[node]}" for node, gpus in pod_facts.held(pods).items()
-            if node in allocatable and gpus > allocatable[node]]
+    gpus = _gpus_of_nodes(nodes)
+    return [f"{node} holds {held[pod_facts.GPU]} GPUs and has {gpus[node]}" for node, held in pod_facts.held(pods).items()
+            if node in gpus and held[pod_facts.GPU] > gpus[node]]
 
 
 def _promised_twice(pods, nodes, jobs):
     """Counts what placed jobs were promised, with or without pods, and the pods of other people."""
-    allocatable = {node["metadata"]["name"]: int(node["status"]["allocatable"].get(pod_facts.GPU, 0)) for node in nodes}
-    promised = pod_facts.held([pod for pod in pods if not pod_facts.job_uid(pod)])
+    gpus = _gpus_of_nodes(nodes)
+    foreign = pod_facts.held([pod for pod in pods if not pod_facts.job_uid(pod)])
+    promised = {node: held[pod_facts.GPU] for node, held in foreign.items()}
     holders = {}
     for job in jobs:
         status = job.get("status", {})
@@ -117,8 +119,12 @@ def _promised_twice(pods, nodes, jobs):
         for _, node, _ in placement.blocks(status):
             promised[node] = promised.get(node, 0) + status["effective"]["gpusPerPod"]
             holders.setdefault(node, []).append(job["metadata"]["name"])
-    return [f"{node} has {allocatable[node]} GPUs and {gpus} are promised, to {', '.join(holders.get(node, []))}" for node, gpus in promised.items()
-            if node in allocatable and gpus > allocatable[node]]
+    return [f"{node} has {gpus[node]} GPUs and {count} are promised, to {', '.join(holders.get(node, []))}" for node, count in promised.items()
+            if node in gpus and count > gpus[node]]
+
+
+def _gpus_of_nodes(nodes):
+    return {node["metadata"]["name"]: int(node["status"]["allocatable"].get(pod_facts.GPU, 0)) for node in nodes}
 
 
 def _half_gangs(pods, jobs):
@@ -169,21 +175,14 @@ def _pod_problems(pod, homes):
     return problems
 
 
-def _ledger_differs(ledger, pods, jobs):
-    problems = []
-    expected = pod_facts.held(pods)
+def _ledger_differs(ledger, pods, nodes, jobs):
+    return _ledger_gangs_differ(ledger, pods, jobs) + _ledger_nodes_differ(ledger, nodes) + _ledger_use_differs(ledger, pods, jobs)
+
+
+def _ledger_gangs_differ(ledger, pods, jobs):
     present = {pod_facts.uid(pod) for pod in pods}
-    for gang in ledger["gangs"]:
-        for block in gang["blocks"]:
-            if block["state"] != "bound":
-                expected[block["node"]] = expected.get(block["node"], 0) + gang["gpusPerBlock"]
-            if block["state"] != "reserved" and block.get("pod") not in present:
-                problems.append(f"ledger: block {block['firstRank']} of {gang['name']} is {block['state']} by pod "
-                                f"{block.get('pod')!r}, which does not exist")
-    for node in ledger["nodes"]:
-        used, wanted = node["used"].get(pod_facts.GPU, 0), expected.get(node["name"], 0)
-        if used != wanted:
-            problems.append(f"ledger: {node['name']} uses {used} GPUs, pods and reserved blocks make {wanted}")
+    problems = [f"ledger: block {block['firstRank']} of {gang['name']} is {block['state']} by pod {block.get('pod')!r}, which does not exist"
+                for gang in ledger["gangs"] for block in gang["blocks"] if block["state"] != "reserved" and block.get("pod") not in present]
     in_ledger = {gang["uid"] for gang in ledger["gangs"]}
     placed = {job["metadata"]["uid"]: job["metadata"]["name"] for job in jobs
               if placement.blocks(job.get("status", {})) and job["status"].get("state") not in ("Succeeded", "Failed")}
@@ -191,3 +190,37 @@ def _ledger_differs(ledger, pods, jobs):
     problems += [f"ledger: gang {gang['name']} is booked and its job is not placed"
                  for gang in ledger["gangs"] if gang["uid"] not in placed]
     return problems
+
+
+def _ledger_nodes_differ(ledger, nodes):
+    """GPU nodes are those that name the resource, as where the configuration has no nodeSelector."""
+    expected = {node["metadata"]["name"]: quantities.amounts(node["status"]["allocatable"])
+                for node in nodes if pod_facts.GPU in node["status"].get("allocatable", {})}
+    seen = {node["name"]: node["allocatable"] for node in ledger["nodes"]}
+    problems = [f"ledger: {name} is missing" for name in sorted(expected.keys() - seen.keys())]
+    problems += [f"ledger: there is no GPU node {name}" for name in sorted(seen.keys() - expected.keys())]
+    problems += [f"ledger: {name} has {seen[name]}, its status says {expected[name]}"
+                 for name in sorted(expected.keys() & seen.keys()) if seen[name] != expected[name]]
+    return problems
+
+
+def _ledger_use_differs(ledger, pods, jobs):
+    pod_of_uid = {pod_facts.uid(pod): pod for pod in pods}
+    job_of_uid = {job["metadata"]["uid"]: job for job in jobs}
+    expected = pod_facts.held(pods)
+    for gang in ledger["gangs"]:
+        for block in gang["blocks"]:
+            if block["state"] != "bound":
+                pod, job = pod_of_uid.get(block.get("pod")), job_of_uid.get(gang["uid"])
+                wanted = pod_facts.requests(pod) if pod else _requests_of_a_block(job) if job else Counter()
+                expected[block["node"]] = expected.get(block["node"], Counter()) + wanted
+    return [f"ledger: {node['name']} uses {node['used']}, pods and blocks without a bound pod make {dict(expected.get(node['name'], {}))}"
+            for node in ledger["nodes"] if Counter(node["used"]) != expected.get(node["name"], Counter())]
+
+
+def _requests_of_a_block(job):
+    """What the block's pod will ask for, while there is none."""
+    spec = job["spec"]
+    own = spec.get("container", {})
+    others = [each for each in spec.get("template", {}).get("spec", {}).get("containers", []) if each["name"] != own.get("name")]
+    return pod_facts.requests({"spec": {"containers": [own, *others]}}) | Counter({pod_facts.GPU: job["status"]["effective"]["gpusPerPod"]})

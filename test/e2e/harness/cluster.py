@@ -78,16 +78,21 @@ class Cluster:
 
     # ---- controllers ----
 
-    def new_controller(self, identity="controller-0", https_port=None, number=0):
+    def new_controller(self, identity="controller-0", https_port=None, number=0, kubeconfig=None):
         """Does not start it. The first one answers where asterism-scheduler asks, others need `https_port`."""
         ports = {"https": https_port or int(self.rig["ASTERISM_EXTENDER_PORT"]), "metrics": self.rig.free_ports()[number]}
-        made = controller.Controller(self._program, self._log_folder, self.config, self.kubeconfig, identity, ports)
+        folders = {"log": self._log_folder, "config": self.scratch}
+        made = controller.Controller(self._program, identity, self.config, kubeconfig or self.kubeconfig, ports, folders)
         self.controllers.append(made)
         return made
 
     @property
     def controller(self):
         return self.controllers[0]
+
+    def scheduler_paused(self):
+        """Inside, pods are created and pinned and nobody binds them."""
+        return self.rig.paused("asterism-scheduler")
 
     def leader(self):
         return next((each for each in self.controllers if each.running() and each.leads()), None)

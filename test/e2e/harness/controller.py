@@ -19,12 +19,13 @@ _ADDRESS = "127.0.0.1"
 class Controller:
     """One process. The same object can be started again after it ended, as a Deployment would."""
 
-    def __init__(self, program, folder, config, kubeconfig, identity, ports):
-        """`config`: text of AsterismConfiguration. `ports`: {"https": ..., "metrics": ...}, written into it."""
+    def __init__(self, program, identity, config, kubeconfig, ports, folders):
+        """`config`: text of AsterismConfiguration. `ports`: {"https": ..., "metrics": ...}, written into it. `folders`:
+        {"log": ..., "config": ...}; the configuration belongs to this process alone."""
         self.identity = identity
         self.ports = ports
-        self.log = folder / f"{identity}.log"
-        self._config = folder / f"{identity}.yaml"
+        self.log = folders["log"] / f"{identity}.log"
+        self._config = folders["config"] / f"{identity}.yaml"
         self._config.write_text(with_ports(config, ports), encoding="utf-8")
         self._command = [program, "--config", self._config, "--kubeconfig", kubeconfig, "--namespace", "asterism-system",
                          "--identity", identity, "--log-format", "text"]

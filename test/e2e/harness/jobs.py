@@ -6,11 +6,11 @@ SCHEDULER = "asterism"
 IMAGE = "registry.example/train:1"
 
 
-def training_job(name, gpus, namespace="e2e", behaviour=None, cpu=None, env=None, **spec):
+def training_job(name, gpus, namespace="e2e", behaviour=None, cpu=None, memory=None, env=None, **spec):
     """`behaviour`: what simulated pods do, {"run-seconds": 5}; see test/rig/README.md. Other arguments go into spec."""
     container = {"image": IMAGE, "command": ["torchrun", "train.py"]}
-    if cpu:
-        container["resources"] = {"requests": {"cpu": str(cpu)}, "limits": {"cpu": str(cpu)}}
+    if wanted := _amounts(cpu=cpu, memory=memory):
+        container["resources"] = {"requests": wanted, "limits": wanted}
     if env:
         container["env"] = [{"name": key, "value": value} for key, value in env.items()]
     # No back-off: scenarios that are about it state their own.
@@ -21,11 +21,9 @@ def training_job(name, gpus, namespace="e2e", behaviour=None, cpu=None, env=None
     return {"apiVersion": "asterism.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
-def pod(name, gpus=0, namespace="e2e", scheduler=None, node=None, cpu=None, behaviour=None):
+def pod(name, gpus=0, namespace="e2e", scheduler=None, node=None, cpu=None, memory=None, behaviour=None):
     """A pod of somebody else. `node`: bound at creation. `scheduler`: the cluster's own where absent."""
-    wanted = {GPU: str(gpus)} if gpus else {}
-    if cpu:
-        wanted["cpu"] = str(cpu)
+    wanted = _amounts(cpu=cpu, memory=memory, **{GPU: gpus})
     spec = {"containers": [{"name": "main", "image": IMAGE, "resources": {"limits": wanted, "requests": wanted}}],
             "tolerations": [{"operator": "Exists"}], "terminationGracePeriodSeconds": 0}
     if scheduler:
@@ -36,5 +34,15 @@ def pod(name, gpus=0, namespace="e2e", scheduler=None, node=None, cpu=None, beha
     return {"kind": "Pod", "metadata": {"name": name, "namespace": namespace, "annotations": annotations}, "spec": spec}
 
 
+def _amounts(**amounts):
+    return {name: str(amount) for name, amount in amounts.items() if amount}
+
+
 def queue(name, **spec):
     return {"kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def service(name, namespace="e2e"):
+    """A Service of somebody else."""
+    spec = {"selector": {"app": "of-somebody-else"}, "ports": [{"port": 80}]}
+    return {"kind": "Service", "metadata": {"name": name, "namespace": namespace}, "spec": spec}

@@ -1,16 +1,27 @@
-"""What a pod object says: GPUs, ranks, epoch, pin, environment."""
+"""What a pod object says: resources, ranks, epoch, pin, environment."""
+
+from collections import Counter
+
+from harness import quantities
 
 GPU = "nvidia.com/gpu"
 JOB_UID = "asterism.dev/job-uid"
 LIVE = "asterism.dev/live"
 
 
-def gpus(pod):
+def requests(pod):
+    """{resource: amount} that the pod holds where it is bound, itself counted as "pods"."""
     def wanted(container):
         resources = container.get("resources", {})
-        return int(resources.get("requests", resources.get("limits", {})).get(GPU, 0))
-    spec = pod["spec"]
-    return max([sum(map(wanted, spec["containers"])), *map(wanted, spec.get("initContainers", []))])
+        return Counter(quantities.amounts({**resources.get("limits", {}), **resources.get("requests", {})}))
+    together = sum(map(wanted, pod["spec"]["containers"]), Counter())
+    for container in pod["spec"].get("initContainers", []):
+        together |= wanted(container)       # one after the other, before the rest starts
+    return together + Counter(pods=1)
+
+
+def gpus(pod):
+    return requests(pod)[GPU]
 
 
 def name(pod):
@@ -72,9 +83,9 @@ def environment(pod, container=None):
 
 
 def held(pods):
-    """{node: GPUs of the pods on it that have not ended}."""
+    """{node: requests of the pods on it that have not ended}."""
     total = {}
     for pod in pods:
         if node(pod) and not ended(pod):
-            total[node(pod)] = total.get(node(pod), 0) + gpus(pod)
+            total[node(pod)] = total.get(node(pod), Counter()) + requests(pod)
     return total

@@ -3,6 +3,7 @@
 The rig and the folder of a run know its process, so that what a killed run leaves is taken down by the next one.
 """
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -68,6 +69,14 @@ class Rig:
         """stop, start, restart, kill, pause or resume a part of the control plane."""
         return self._command("component", name, action)
 
+    @contextlib.contextmanager
+    def paused(self, name):
+        self.component(name, "pause")
+        try:
+            yield
+        finally:
+            self.component(name, "resume")
+
     def restart_clients(self):
         """After a longer time without API server: the programs written in Go would look again only after up to 30 s."""
         for name in ("asterism-scheduler", "kwok", "kube-controller-manager"):
@@ -75,7 +84,13 @@ class Rig:
             self.component(name, "start")
 
     def kubeconfig(self, service_account):
+        """With a token."""
         return self._command("kubeconfig", "--service-account", service_account).strip()
+
+    def kubeconfig_with_certificate(self, service_account):
+        """The same rights, and in the audit log another credential."""
+        user = f"system:serviceaccount:{service_account.replace('/', ':')}"
+        return self._command("kubeconfig", "--user", user).strip()
 
     def _command(self, program, *arguments):
         done = subprocess.run([places.RIG / program, *arguments, "--name", self.name], stdin=subprocess.DEVNULL,
@@ -110,11 +125,6 @@ def read_environment(path):
         key, _, value = assignment.partition("=")
         variables[key] = value
     return variables
-
-
-def take_down_orphans(_prefix):
-    """What killed runs of any kind have left; `make_scratch` and `up` do the same."""
-    orphans.take_down()
 
 
 def steadily(action, timeout_s=30.0, retry=(OSError,)):

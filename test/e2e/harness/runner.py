@@ -2,16 +2,20 @@
 
 import contextlib
 import os
+import re
+import shutil
 import time
 import traceback
 
 from harness import chart
 from harness.cluster import Cluster
 from harness.failure import Failed
-from harness.rig import take_down_orphans
 from harness.scenario import SMALL
 
 PREFIX = "e2e"
+# Log folders of earlier runs that are kept.
+_KEPT_RUNS = 5
+_LATEST = "latest"
 
 
 class Runner:
@@ -23,7 +27,6 @@ class Runner:
         self.failed = 0
 
     def run(self, scenarios, keep=False):
-        take_down_orphans(PREFIX)
         for nodes in dict.fromkeys(each.nodes for each in scenarios):
             self._run_on_one_rig(nodes, [each for each in scenarios if each.nodes == nodes], keep)
         return self.failed == 0
@@ -33,7 +36,8 @@ class Runner:
         folder = self._log_folder / f"{nodes}-nodes"
         # Large gangs keep a small machine busy; only scenarios about leaders want a Lease of 3 s, and they are on the small cluster.
         lease = chart.LEASE if nodes == SMALL else chart.DEFAULT_LEASE
-        cluster = Cluster(PREFIX, nodes, self._program, folder, config={"leaderElection": lease})
+        rig_options = ["--audit"] if nodes == SMALL else []     # those scenarios also ask who wrote what
+        cluster = Cluster(PREFIX, nodes, self._program, folder, rig_options, config={"leaderElection": lease})
         try:
             try:
                 cluster.up()
@@ -86,7 +90,7 @@ def _write_report(cluster, each, folder, log_start):
             with contextlib.suppress(Failed, OSError):
                 report.write(f"\n---- kubectl {' '.join(arguments)}\n{cluster.rig.kubectl(*arguments, check=False)[:200_000]}")
         for each_controller in cluster.controllers:
-            for page in ("/metrics", "/ledgerz"):
+            for page in ("/configz", "/metrics", "/ledgerz"):
                 with contextlib.suppress(OSError):
                     report.write(f"\n---- {page} of {each_controller.identity}\n{each_controller.ask(page)[1][:200_000]}")
             with contextlib.suppress(OSError):
@@ -104,8 +108,19 @@ def _wait_for_interrupt(cluster):
 
 
 def log_folder(base):
+    """A folder of this run alone: `base`/DATE-TIME-PID; `base`/latest points to it. Of runs that have ended the last few stay."""
     base.mkdir(parents=True, exist_ok=True)
-    for entry in base.rglob("*"):
-        if entry.is_file():
-            os.unlink(entry)
-    return base
+    ended = [entry for entry in sorted(base.iterdir()) if (pid := _pid_of_run(entry)) and not os.path.exists(f"/proc/{pid}")]
+    for entry in ended[:-_KEPT_RUNS]:
+        shutil.rmtree(entry, ignore_errors=True)
+    folder = base / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    folder.mkdir()
+    link = base / f".{_LATEST}-{os.getpid()}"
+    link.symlink_to(folder.name)
+    link.replace(base / _LATEST)
+    return folder
+
+
+def _pid_of_run(folder):
+    match = re.fullmatch(r"\d{8}-\d{6}-(\d+)", folder.name)
+    return match and match[1]

@@ -23,6 +23,11 @@ class Scenario:
     nodes: int
     soak: bool
 
+    @property
+    def command(self):
+        """Runs it alone."""
+        return f"test/e2e/run {'--soak ' if self.soak else ''}--only {self.name}"
+
 
 def scenario(nodes=SMALL, soak=False):
     """`soak`: takes longer than `make test` may; runs with --soak only."""
@@ -33,14 +38,16 @@ def scenario(nodes=SMALL, soak=False):
 
 
 def find(pattern=None, soak=False):
-    """All scenarios, those on small clusters first, in the order of the files. `pattern`: like *quota*."""
+    """Scenarios, those on small clusters first, in the order of the files: the long ones where `soak`, else the others.
+
+    `pattern`: a part of their names, or like *quota*.
+    """
     import scenarios  # pylint: disable=import-outside-toplevel
     found = []
     for module in sorted(info.name for info in pkgutil.iter_modules(scenarios.__path__)):
         members = vars(importlib.import_module(f"scenarios.{module}")).values()
         found += [member.scenario for member in members if hasattr(member, "scenario")]
+    found = [each for each in found if each.soak == soak]
     if pattern:
         found = [each for each in found if fnmatch.fnmatch(each.name, pattern) or pattern in each.name]
-    else:
-        found = [each for each in found if each.soak == soak]
     return sorted(found, key=lambda each: each.nodes)

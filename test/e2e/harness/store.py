@@ -9,6 +9,7 @@ A `Store` hands each change to its observers in the order of the server, before 
 server that goes away: it lists again and tells observers the difference.
 """
 
+import contextlib
 import http.client
 import json
 import socket
@@ -83,6 +84,15 @@ class Store:
             except OSError:
                 pass
         self._thread.join(timeout=10)
+
+    @contextlib.contextmanager
+    def observed_by(self, observer):
+        """Inside, `observer(before, after)` sees each change too."""
+        self._observers = [*self._observers, observer]
+        try:
+            yield
+        finally:
+            self._observers = [each for each in self._observers if each is not observer]
 
     def all(self):
         with self._lock:

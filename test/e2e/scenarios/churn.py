@@ -102,12 +102,14 @@ def settle(cluster):
 
 @scenario()
 def kills_of_the_controller_during_a_churn_break_nothing(cluster):
-    run_churn(cluster, kills(10), hurt=lambda rng, number: cluster.controller.kill())
+    command = kills_of_the_controller_during_a_churn_break_nothing.scenario.command
+    run_churn(cluster, command, kills(10), hurt=lambda rng, number: cluster.controller.kill())
 
 
-def run_churn(cluster, count, hurt, check_every=5):
+def run_churn(cluster, command, count, hurt, check_every=5):
+    """`command`: runs the scenario that calls this."""
     chosen = seed()
-    print(f"   seed {chosen}, {count} kills; repeat: test/e2e/run --only churn --seed {chosen}", flush=True)
+    print(f"   repeat: {command} --seed {chosen} --kills {count}", flush=True)
     rng = random.Random(chosen)
     churn = Churn(cluster, chosen)
     churn.start()

@@ -22,7 +22,7 @@ def deleting_a_job_as_soon_as_it_is_placed_leaves_nothing(cluster):
 @scenario()
 def deleting_a_job_that_is_placed_and_has_no_pods_leaves_nothing(cluster):
     # After a restart it has new homes, and no pods until the back-off ends.
-    job = cluster.run_job("backing-off", 32, failurePolicy={"backoffSeconds": 120, "maxRestarts": 3})
+    job = cluster.run_job("backing-off", 32, cpu=8, memory="64Gi", failurePolicy={"backoffSeconds": 120, "maxRestarts": 3})
     job.annotate_pod(1, exit_code="3")
     job.wait(lambda: job.restarts["count"] == 1 and job.blocks() and not job.live_pods(), "placed again, without pods")
     cluster.check()

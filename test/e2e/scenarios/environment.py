@@ -41,14 +41,6 @@ def pods_are_named_labelled_and_pinned_as_promised(cluster):
 
 
 @scenario()
-def the_service_is_headless_and_selects_the_live_pods_of_the_job(cluster):
-    job = cluster.run_job("train", 16)
-    spec = cluster.api.get("Service", "train", cluster.namespace)["spec"]
-    require_equal((spec["clusterIP"], spec.get("publishNotReadyAddresses")), ("None", True), "clusterIP, publishNotReadyAddresses")
-    require_equal(spec["selector"], {"asterism.dev/job-uid": job.uid, "asterism.dev/live": "true"}, "selector")
-
-
-@scenario()
 def the_users_own_variables_win(cluster):
     job = cluster.run_job("train", 16, env={"MASTER_PORT": "4711", "NCCL_DEBUG": "INFO"})
     seen = pod_facts.environment(job.live_pods()[1])

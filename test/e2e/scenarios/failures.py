@@ -1,5 +1,7 @@
 """Ranks that end: success, restarts under a new epoch, first causes, rules and limits."""
 
+import time
+
 from harness import pods as pod_facts
 from harness.failure import require, require_equal
 from harness.scenario import scenario
@@ -109,8 +111,32 @@ def a_pod_that_the_kubelet_refuses_restarts_the_gang(cluster):
 
 
 @scenario()
-def a_restart_waits_for_its_back_off_and_for_pods_that_end_slowly(cluster):
-    job = cluster.run_job("slow", 512, failurePolicy={"backoffSeconds": 2, "maxRestarts": 3}, behaviour={"stop-seconds": 2})
-    job.annotate_pod(10, exit_code="3")
-    job.wait_restarted().require_whole(64)
-    cluster.require_no_violations()
+def a_restart_waits_for_its_back_off_which_doubles(cluster):
+    job = cluster.run_job("backs-off", 64, failurePolicy={"backoffSeconds": 2, "maxRestarts": 3})
+    for count, back_off_s in ((1, 2), (2, 4)):
+        epoch, began = job.epoch, time.monotonic()
+        job.annotate_pod(3, exit_code="3")
+        job.wait(lambda epoch=epoch: any(pod_facts.epoch(pod) > epoch for pod in job.pods()), "pods of the next epoch")
+        waited = time.monotonic() - began
+        require(waited >= back_off_s, f"new pods came {waited:.1f} s after failure {count}, the back-off is {back_off_s} s")
+        job.wait_restarted(count).require_whole(8)
+
+
+@scenario()
+def a_restart_creates_no_pod_before_the_old_ones_are_gone(cluster):
+    job = cluster.run_job("slow", 512, behaviour={"stop-seconds": 3})
+    old, gone_after, too_early = {pod_facts.uid(pod) for pod in job.pods()}, [], []
+    began = time.monotonic()
+
+    def observe(before, after):
+        if after is None:
+            gone_after.append(time.monotonic() - began)
+        if after is None or pod_facts.ended(after):
+            old.discard(pod_facts.uid(after or before))
+        elif before is None and old:
+            too_early.append(f"{pod_facts.name(after)} while {len(old)} old ones were there")
+    with cluster.pods.observed_by(observe):
+        job.annotate_pod(10, exit_code="3")
+        job.wait_restarted().require_whole(64)
+    require(min(gone_after) >= 3, f"an old pod was gone after {min(gone_after):.1f} s, and not slow: this shows nothing")
+    require_equal(too_early[:3], [], "pods created too early")

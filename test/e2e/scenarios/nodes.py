@@ -1,20 +1,8 @@
 """Nodes that go, close or fill up: a gang is moved, restarted elsewhere, or waits. Never half of one."""
 
-import contextlib
-
 from harness import pods as pod_facts
 from harness.failure import require, require_equal
 from harness.scenario import scenario
-
-
-@contextlib.contextmanager
-def scheduler_paused(cluster):
-    """Pods are created and pinned inside, and bound afterwards."""
-    cluster.rig.component("asterism-scheduler", "pause")
-    try:
-        yield
-    finally:
-        cluster.rig.component("asterism-scheduler", "resume")
 
 
 def pinned_gang(cluster, name, pods):
@@ -43,7 +31,7 @@ def require_moved(job, pods, before, victim):
 
 @scenario()
 def a_node_deleted_before_the_bind_moves_its_block_only(cluster):
-    with scheduler_paused(cluster):
+    with cluster.scheduler_paused():
         job = pinned_gang(cluster, "gang", 4)
         before = {pod_facts.ranks(pod)[0]: pod for pod in job.live_pods()}
         victim = pod_facts.pin(before[8])
@@ -53,7 +41,7 @@ def a_node_deleted_before_the_bind_moves_its_block_only(cluster):
 
 @scenario()
 def a_node_cordoned_before_the_bind_moves_its_block_only(cluster):
-    with scheduler_paused(cluster):
+    with cluster.scheduler_paused():
         job = pinned_gang(cluster, "gang", 4)
         before = {pod_facts.ranks(pod)[0]: pod for pod in job.live_pods()}
         victim = pod_facts.pin(before[16])
@@ -116,8 +104,8 @@ def nodes_that_are_not_ready_are_avoided(cluster):
 @scenario()
 def nodes_without_cpu_are_avoided_and_a_full_cluster_makes_a_gang_wait(cluster):
     for number in range(8):
-        cluster.create_pod(f"cpu-{number}", cpu=190, node=f"gpu-{number:04}")
-    job = cluster.run_job("needs-cpu", 56 * 8, cpu=8).require_whole(56)
+        cluster.create_pod(f"cpu-{number}", cpu=190, memory="1500Gi", node=f"gpu-{number:04}")
+    job = cluster.run_job("needs-cpu", 56 * 8, cpu=8, memory="64Gi").require_whole(56)
     require(not [node for node in job.nodes() if node < "gpu-0008"], "a pod runs on a node without CPU")
     waits = cluster.submit_job("no-cpu", 64, cpu=8)
     waits.wait(lambda: waits.waiting.get("reason") in ("NoCapacity", "Fragmented"), "waits for CPU")
@@ -128,7 +116,7 @@ def nodes_without_cpu_are_avoided_and_a_full_cluster_makes_a_gang_wait(cluster):
 
 @scenario()
 def a_foreign_pod_that_takes_a_gpu_first_makes_the_block_move(cluster):
-    with scheduler_paused(cluster):
+    with cluster.scheduler_paused():
         job = pinned_gang(cluster, "gang", 4)
         before = {pod_facts.ranks(pod)[0]: pod for pod in job.live_pods()}
         victim = pod_facts.pin(before[0])
@@ -139,7 +127,7 @@ def a_foreign_pod_that_takes_a_gpu_first_makes_the_block_move(cluster):
 @scenario()
 def a_foreign_pod_that_takes_the_last_room_makes_the_whole_gang_wait(cluster):
     cluster.fill(free_nodes=4)
-    with scheduler_paused(cluster):
+    with cluster.scheduler_paused():
         job = pinned_gang(cluster, "gang", 4)
         steal_gpu(cluster, pod_facts.pin(job.live_pods()[2]))
     job.wait(lambda: job.waiting and not job.pods(), "waits without pods")
@@ -176,7 +164,7 @@ def pods_that_nobody_binds_in_time_leave_no_half_gang(cluster):
     cluster.controller.rewrite_config(r"bindDeadlineSeconds: \d+", "bindDeadlineSeconds: 2")
     cluster.defer(lambda: cluster.controller.rewrite_config(r"bindDeadlineSeconds: \d+", "bindDeadlineSeconds: 30"))
     cluster.wait_for(lambda: "bindDeadlineSeconds" in cluster.controller.log_text(log), "the configuration is read again", 20)
-    with scheduler_paused(cluster):
+    with cluster.scheduler_paused():
         job = cluster.submit_job("gang", 256)
         job.wait(lambda: job.waiting.get("reason") == "BindFailed" and not job.pods(), "BindFailed, without pods")
     job.wait_state("Running", timeout_s=90).require_whole(32)

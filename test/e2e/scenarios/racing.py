@@ -64,12 +64,16 @@ def a_gang_that_needs_one_supernode_waits_while_room_is_scattered(cluster):
 
 @scenario()
 def a_gang_of_whole_nodes_waits_while_only_parts_of_nodes_are_free(cluster):
-    for number in range(64):
-        cluster.create_pod(f"foreign-{number:02}", gpus=1, node=f"gpu-{number:04}")
+    nodes = [f"gpu-{number:04}" for number in range(64)]
+    for node in nodes:
+        cluster.create_pod(f"foreign-{node}", gpus=1, node=node)
     cluster.wait_for(lambda: len(cluster.pods.all()) == 64, "foreign pods are there")
     job = cluster.submit_job("whole-nodes", 32).wait_waiting("Fragmented")
     require("8" in job.waiting["message"], f"the message does not name what a node must have: {job.waiting['message']!r}")
-    cluster.run_job("parts", 28, gpusPerPod=7).require_whole(4)
-    for number in range(4, 8):
-        cluster.api.delete("Pod", f"foreign-{number:02}", cluster.namespace, gracePeriodSeconds=0)
-    job.wait(lambda: job.state == "Running" or job.waiting, "it runs, or waits for the nodes that parts took")
+    parts = cluster.run_job("parts", 28, gpusPerPod=7).require_whole(4)
+    require(job.waiting and not job.pods(), f"no node is wholly free: {job.describe()}")
+    freed = [node for node in nodes if node not in parts.nodes()][:4]
+    for node in freed:
+        cluster.api.delete("Pod", f"foreign-{node}", cluster.namespace, gracePeriodSeconds=0)
+    job.wait_state("Running").require_whole(4)
+    require_equal(sorted(job.nodes()), freed, "nodes of the gang")

@@ -41,4 +41,5 @@ def hurt_anything(cluster):
 
 @scenario(soak=True)
 def many_kills_of_everything_during_a_churn_break_nothing(cluster):
-    run_churn(cluster, kills(50), hurt_anything(cluster))
+    command = many_kills_of_everything_during_a_churn_break_nothing.scenario.command
+    run_churn(cluster, command, kills(50), hurt_anything(cluster))
