@@ -52,6 +52,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       job_options_{.field_manager = std::string(kProgram),
                    .bind_deadline = configuration.bind_deadline},
       ports_(configuration.ports),
+      gpu_resources_(configuration.resource_names),
       feed_({.levels = LevelsOf(configuration),
              .resource_names = configuration.resource_names,
              .node_selector = NodeSelectorOf(configuration)},
@@ -81,8 +82,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
                : holds_lease_ ? scheduler::ExtenderReadiness::kRebuilding
                               : scheduler::ExtenderReadiness::kStandby;
       },
-      dependencies_.registry,
-      scheduler::ExtenderOptions{.gpu_resources = configuration.resource_names});
+      dependencies_.registry, scheduler::ExtenderOptions{.gpu_resources = gpu_resources_});
   events_ = std::make_unique<kube::EventRecorder>(
       dependencies_.clock, dependencies_.executor, dependencies_.client, dependencies_.registry,
       kube::EventRecorderOptions{.reporting_controller = std::string(kProgram),
@@ -285,6 +285,7 @@ void ControlPlane::PublishEndpoint() {
       dependencies_.executor, dependencies_.client, [this] { return MayWrite(); },
       EndpointPublisherOptions{.endpoint = {.namespace_name = identity_.namespace_name,
                                             .pod_ip = identity_.pod_ip,
+                                            .pod_name = identity_.pod_name,
                                             .port = ports_.https,
                                             .diagnosis_port = ports_.metrics},
                                .field_manager = std::string(kProgram)});

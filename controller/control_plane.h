@@ -10,8 +10,9 @@
 // A standby runs all informers and keeps the model warm; taking over is a look at every job.
 // Leading ends with the Lease: the operator is destroyed at once and nothing is written any more.
 //
-// Thread-safety: Start and Stop on the executor; extender(), Missing(), leading() and view() from
-// any thread. Cost: one decoded object for each pod, node and job of the cluster.
+// Thread-safety: Start and Stop on the executor; everything else
+// that is public from any thread. Cost: one decoded object for each pod, node and job of the
+// cluster.
 #pragma once
 
 #include <atomic>
@@ -54,7 +55,8 @@ namespace asterism::controller {
 struct Identity {
   std::string namespace_name = "asterism-system";  // of the Lease and of the extender's Service
   std::string name;                                // unique: host name + "_" + random
-  std::string pod_ip;  // address for the extender's EndpointSlice; empty: not published
+  std::string pod_ip;    // address for the extender's EndpointSlice; empty: not published
+  std::string pod_name;  // of the pod with that address; may be empty
 };
 
 class ControlPlane {
@@ -87,6 +89,8 @@ class ControlPlane {
   // What is still missing before this process could act; empty: ready (a standby too).
   std::vector<std::string> Missing() const;
   std::shared_ptr<const scheduler::LedgerView> view() const { return view_cell_.Load(); }
+  // Extended resources that count GPUs.
+  const std::vector<std::string>& gpu_resources() const { return gpu_resources_; }
 
  private:
   template <typename T>
@@ -108,6 +112,7 @@ class ControlPlane {
   const Identity identity_;
   operators::JobController::Options job_options_;
   const PortConfiguration ports_;
+  const std::vector<std::string> gpu_resources_;
 
   base::SnapshotCell<scheduler::LedgerView> view_cell_;
   operators::ClusterFeed feed_;

@@ -14,8 +14,11 @@ json Slice(const LeaderEndpoint& endpoint) {
   const bool ipv6 = endpoint.pod_ip.find(':') != std::string::npos;
   const json labels = {{"kubernetes.io/service-name", kExtenderService},
                        {"endpointslice.kubernetes.io/managed-by", "asterism-controller"}};
-  const json entry = {{"addresses", json::array({endpoint.pod_ip})},
-                      {"conditions", {{"ready", true}}}};
+  json entry = {{"addresses", json::array({endpoint.pod_ip})}, {"conditions", {{"ready", true}}}};
+  if (!endpoint.pod_name.empty()) {
+    entry["targetRef"] = {
+        {"kind", "Pod"}, {"namespace", endpoint.namespace_name}, {"name", endpoint.pod_name}};
+  }
   const auto port = [](const char* name, int number) {
     return json{{"name", name}, {"protocol", "TCP"}, {"port", number}};
   };

@@ -23,8 +23,10 @@ inline constexpr std::string_view kExtenderEndpointSlice = "asterism-extender-le
 
 struct LeaderEndpoint {
   std::string namespace_name;
-  std::string pod_ip;       // IPv4 or IPv6
-  int port = 0;             // of the extender
+  std::string pod_ip;  // IPv4 or IPv6
+  std::string
+      pod_name;  // the API server's proxy reaches addresses of named pods only; may be empty
+  int port = 0;  // of the extender
   int diagnosis_port = 0;   // of /metrics, /ledgerz and the pages
   std::string service_uid;  // the Service that owns the slice, so that it goes with it; empty: none
 };

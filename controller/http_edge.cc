@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "controller/ledger_page.h"
+#include "controller/topology_page.h"
+#include "fmt/format.h"
 #include "server/health.h"
 
 namespace asterism::controller {
@@ -54,6 +56,19 @@ void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
       return;
     }
     response.body = LedgerPage(*view, plane.leading());
+  });
+  routes.Add("GET", "/topologyz", [&plane](const HttpRequest&, HttpResponse& response) {
+    const auto view = plane.view();
+    if (view == nullptr) {
+      NotLeading(response);
+      return;
+    }
+    response.body =
+        TopologyPage(*view, {.gpu_resources = plane.gpu_resources(), .leading = plane.leading()});
+  });
+  routes.Add("GET", "/versionz", [&plane](const HttpRequest&, HttpResponse& response) {
+    response.body =
+        fmt::format(R"({{"version":"{}","leading":{}}})", ASTERISM_VERSION, plane.leading());
   });
   routes.Add("GET", "/metrics", [&registry](const HttpRequest&, HttpResponse& response) {
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";

@@ -7,7 +7,8 @@
 //   AddDiagnosisRoutes(metrics_routes, plane, registry, [&] { return yaml; });
 //
 // Paths: POST /extender/{filter,prioritize,preempt}; GET /metrics /healthz /readyz /leaderz
-// /ledgerz /configz. A standby answers the extender with 503: only the leader's ledger counts.
+// /ledgerz /topologyz /versionz /configz. A standby answers the extender with 503: only the
+// leader's ledger counts.
 //
 // Thread-safety: handlers run on the server's threads. Cost: that of the pages.
 #pragma once

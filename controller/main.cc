@@ -91,6 +91,7 @@ Identity MakeIdentity(base::Rng& rng) {
     identity.namespace_name = "asterism-system";
   }
   identity.pod_ip = Environment("POD_IP");
+  identity.pod_name = Environment("POD_NAME");
   return identity;
 }
 

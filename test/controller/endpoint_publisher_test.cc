@@ -173,5 +173,18 @@ TEST(IsPublished, OnlyWhenNobodyElseIsThere) {
   EXPECT_FALSE(IsPublished(endpoint, "[]"));
 }
 
+// The API server's proxy to a Service skips addresses whose pod is not named.
+TEST(EndpointSliceBody, NamesThePodWhereThereIsOne) {
+  LeaderEndpoint endpoint{.namespace_name = kSystem, .pod_ip = "10.0.0.1", .pod_name = "leader-0"};
+  const json slice = json::parse(EndpointSliceBody(endpoint, ""));
+  EXPECT_EQ(slice["endpoints"][0]["targetRef"],
+            json({{"kind", "Pod"}, {"namespace", kSystem}, {"name", "leader-0"}}));
+  EXPECT_TRUE(IsPublished(endpoint, slice.dump()));
+  endpoint.pod_name = "leader-1";
+  EXPECT_FALSE(IsPublished(endpoint, slice.dump()));
+  endpoint.pod_name = "";
+  EXPECT_FALSE(json::parse(EndpointSliceBody(endpoint, ""))["endpoints"][0].contains("targetRef"));
+}
+
 }  // namespace
 }  // namespace asterism::controller
