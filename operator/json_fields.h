@@ -9,7 +9,7 @@
 //   int64_t gpus = spec.Int("gpus", 1, 1048576).value_or(0);
 //   RETURN_IF_ERROR(error);
 //
-// Private to operator/: the callers include nlohmann/json.hpp, their headers do not.
+// For operator/ and cli/: the callers include nlohmann/json.hpp, their headers do not.
 //
 // Thread-safety: none; lives on the stack of a parser, shorter than the document and the status.
 // Cost: a map look-up a field.
