@@ -1,5 +1,6 @@
 """The demo behind test/demo/demo: start, stop, status."""
 
+import errno
 import signal
 import sys
 import time
@@ -15,6 +16,7 @@ import show  # noqa: E402
 from home import Home  # noqa: E402
 from harness.failure import Failed  # noqa: E402
 
+from rig import programs  # noqa: E402
 from rig.errors import RigError  # noqa: E402
 
 INTERRUPTED = 130
@@ -71,6 +73,9 @@ def main(verb):
     except RigError as error:
         return complain(error.message, error.remedy, error.code)
     except (Failed, OSError) as error:
+        if getattr(error, "errno", None) == errno.ENOEXEC:
+            error = programs.damaged(error.filename)
+            return complain(error.message, error.remedy, error.code)
         return complain(str(error), None, 1)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -13,7 +13,7 @@ import time
 from harness import places
 from harness.failure import Failed
 
-from rig import orphans, places as rig_places  # noqa: E402  (on the path through harness.places)
+from rig import orphans, places as rig_places, programs  # noqa: E402  (on the path through harness.places)
 
 _UP_TIMEOUT_S = 1800     # builds the programs where they are missing
 _COMMAND_TIMEOUT_S = 150
@@ -112,6 +112,8 @@ class Rig:
     def _tool(self, program, *arguments, text=None, check=True):
         done = subprocess.run([f"{self['ASTERISM_RIG_BIN']}/{program}", *map(str, arguments)], env=self.environment(), input=text,
                               capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False)
+        if done.returncode < 0:
+            raise programs.damaged(f"{self['ASTERISM_RIG_BIN']}/{program}")
         if check and done.returncode:
             raise Failed(f"{program} {' '.join(map(str, arguments))}: {(done.stdout + done.stderr).strip()}")
         return done.stdout

@@ -38,10 +38,10 @@ class Harness:
             verdict = "FAIL"
         print(f"{verdict} {title} ({time.monotonic() - began:.1f} s){f': {detail}' if detail else ''}", flush=True)
 
-    def run(self, *command, expect=0, timeout_s=180):
+    def run(self, *command, expect=0, timeout_s=180, **environment):
         """Runs a command of the rig from a foreign working directory. Returns its output, both streams together."""
         done = subprocess.run(
-            [places.SOURCE / command[0], *command[1:]], cwd="/", env=self._environment, stdin=subprocess.DEVNULL,
+            [places.SOURCE / command[0], *command[1:]], cwd="/", env={**self._environment, **environment}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s)
         if done.returncode != expect:
             raise Failed(f"{' '.join(command)}: exit code {done.returncode}, not {expect}: {done.stdout.strip()[-1500:]}")

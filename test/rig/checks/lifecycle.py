@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 from pathlib import Path
 
 from checks.harness import kill_9, require, wait_until
+from rig import programs
 from rig.api_client import ApiClient
 
 _CHART_CONFIGURATION = """\
@@ -177,6 +179,15 @@ class LifecycleChecks:
         require("kube-scheduler ended" in text and "no-such-flag" in text, text)
         self.harness.require_nothing_left("cut")
 
+    def cut_off_program(self):
+        folder = self.harness.root / "cut programs"
+        folder.mkdir()
+        shutil.copy(programs.locate("kube-scheduler"), folder)
+        os.truncate(folder / "kube-scheduler", 20_000_000)
+        text = self.harness.run("up", "--name", "cut", expect=1, KUBEBUILDER_ASSETS=str(folder))
+        require("kube-scheduler is damaged" in text and f"remedy: rm '{folder}/kube-scheduler'" in text, text)
+        self.harness.require_nothing_left("cut")
+
     def down_of_nothing(self):
         require("no rig" in self.harness.run("down", "--name", "cut"), "it does not say so")
         self.harness.run("down", "--all")
@@ -198,6 +209,7 @@ class LifecycleChecks:
             ("a taken port is named", self.taken_port),
             ("too little memory is said before anything starts", self.too_little_memory),
             ("a component that does not start is explained by its log", self.broken_component),
+            ("a program that is cut off is named, with the remedy", self.cut_off_program),
             ("down of nothing is no error", self.down_of_nothing),
         ):
             self.harness.check(title, body)

@@ -1,7 +1,7 @@
 """Builds the programs that are missing, one by one, into the cache.
 
 A program appears under its name only when it is complete (built beside, then renamed), so an interrupted build
-goes on with the next program that is missing. A lock makes a second build wait instead of doing the work twice.
+goes on with the next program that is missing. One that was cut off later is built again. A lock makes a second build wait instead of doing the work twice.
 """
 
 import contextlib
@@ -65,6 +65,9 @@ def _build_locked(names):
             leftover.unlink()
         go = go_tool.find()
         _check_disk(go, folder, len(missing))
+        for name in missing:
+            if (folder / name).exists():
+                print(f"{name} in the cache is damaged ({(folder / name).stat().st_size:,} bytes): it is built again")
         print(f"building {', '.join(missing)} into {folder}")
         for number, name in enumerate(missing, 1):
             _build(go, folder, programs.PROGRAMS[name], f"[{number}/{len(missing)}]")
@@ -117,6 +120,8 @@ def _build(go, folder, program, label):
     if process.returncode != 0:
         partial.unlink(missing_ok=True)
         raise failure(program, text)
+    # First the size: stopped between the two, a program that was there before counts as damaged at worst.
+    programs.record_size(folder / program.name, partial.stat().st_size)
     os.rename(partial, folder / program.name)
     print(f"{label} {program.name}: done in {time.monotonic() - started:.0f} s")
 

@@ -5,16 +5,22 @@ pid that was given to somebody else is left alone. The child writes its own pid 
 there is no moment in which a program runs without one, whenever its parent is killed.
 """
 
+import errno
 import os
 import signal
 import subprocess
 import time
 from pathlib import Path
 
+from rig import programs
 from rig.errors import USAGE, RigError
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _POLL_S = 0.01
+# What the kernel sends to a program whose file is cut off or holds nonsense.
+_DAMAGE_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL)
+# {pid: Popen} of what this process started: how it ended is told once only, and to its parent alone.
+_children = {}
 
 
 def _start_time_and_state(pid):
@@ -44,10 +50,26 @@ def write_pid(pid_file, pid):
 
 def start(argv, environment, folder, log, pid_file):
     """Starts a program in a session of its own, so that Ctrl-C in the terminal does not reach it. Returns its pid."""
-    with open(log, "ab") as output:
-        return subprocess.Popen(
-            argv, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-            start_new_session=True, preexec_fn=lambda: write_own_pid(pid_file)).pid
+    try:
+        with open(log, "ab") as output:
+            child = subprocess.Popen(
+                argv, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True, preexec_fn=lambda: write_own_pid(pid_file))
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:
+            raise programs.damaged(argv[0]) from None
+        raise
+    _children[child.pid] = child
+    return child.pid
+
+
+def ended_as_damaged(pid_file):
+    """Whether a program that this process started was ended by a signal that tells of a damaged file."""
+    try:
+        child = _children.get(int(Path(pid_file).read_text(encoding="ascii").split()[0]))
+    except (FileNotFoundError, ValueError, IndexError):
+        return False
+    return child is not None and child.poll() in [-number for number in _DAMAGE_SIGNALS]
 
 
 def running_pid(pid_file):
@@ -73,6 +95,9 @@ def is_paused(pid):
 
 
 def _reap(pid):
+    if pid in _children:
+        _children[pid].poll()
+        return
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -1,14 +1,22 @@
-"""Which programs the rig needs, from which pinned module each is built, and where the built ones lie."""
+"""Which programs the rig needs, from which pinned module each is built, and where the built ones lie.
 
+Beside each program of the cache stands its size. A disk that ran full or a machine that went down can leave a file that is cut
+off: such a program counts as missing, so that it is built again.
+"""
+
+import contextlib
 import hashlib
 import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from rig import places
+from rig.errors import RigError
 
 KUBERNETES_VERSION = "1.37.2"
 _MAJOR, _MINOR, _ = KUBERNETES_VERSION.split(".")
+_VERSION_TIMEOUT_S = 30.0
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 
 # The same flags for every program: other flags would compile all shared packages once more.
@@ -29,10 +37,11 @@ class Program:
     package: str
     usual_seconds: int  # cold build on 2 cores, in the order below
     ldflags: str = _STRIP
+    tells_version: tuple = ("--version",)  # arguments
 
 
-def _kubernetes(name, usual_seconds):
-    return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", usual_seconds, _KUBERNETES_LDFLAGS)
+def _kubernetes(name, usual_seconds, **more):
+    return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", usual_seconds, _KUBERNETES_LDFLAGS, **more)
 
 
 PROGRAMS = {
@@ -42,9 +51,9 @@ PROGRAMS = {
         _kubernetes("kube-apiserver", 300),
         _kubernetes("kube-scheduler", 50),
         _kubernetes("kube-controller-manager", 62),
-        _kubernetes("kubectl", 32),
+        _kubernetes("kubectl", 32, tells_version=("version", "--client")),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 80),
-        Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", 115),
+        Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", 115, tells_version=("version",)),
     )
 }
 
@@ -71,10 +80,56 @@ def _runnable(path):
     return path.is_file() and os.access(path, os.X_OK)
 
 
+def _size_file(path):
+    return path.with_name(f".{path.name}.size")
+
+
+def record_size(path, size):
+    """Tells `locate` how large the program is that lies at `path`, or that is about to be put there."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.size")
+    temporary.write_text(f"{size}\n", encoding="ascii")
+    os.rename(temporary, _size_file(path))
+
+
+def recorded_size(path):
+    """None where nobody wrote it down."""
+    try:
+        return int(_size_file(path).read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _starts(path):
+    """Whether it can tell its version. A program that is cut off cannot even be loaded."""
+    try:
+        return subprocess.run([path, *PROGRAMS[path.name].tells_version], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, timeout=_VERSION_TIMEOUT_S, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _whole(path):
+    size = path.stat().st_size
+    recorded = recorded_size(path)
+    if recorded is not None:
+        return size == recorded
+    if not _starts(path):
+        return False
+    with contextlib.suppress(OSError):  # a cache that may only be read
+        record_size(path, size)
+    return True
+
+
 def locate(name):
     """Returns the path of a program, or None where it has to be built. KUBEBUILDER_ASSETS comes first."""
-    folders = [Path(os.environ["KUBEBUILDER_ASSETS"])] if os.environ.get("KUBEBUILDER_ASSETS") else []
-    for folder in folders + [cache_folder()]:
-        if _runnable(folder / name):
-            return (folder / name).resolve()
-    return None
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets and _runnable(Path(assets) / name):
+        return (Path(assets) / name).resolve()
+    built = cache_folder() / name
+    return built.resolve() if _runnable(built) and _whole(built) else None
+
+
+def damaged(path):
+    """The error for a program that the system cannot load. `path` may be a rig's link to it."""
+    path = Path(path).resolve()
+    return RigError(f"{path.name} is damaged: the system cannot run {path}", f"rm '{path}', then start again: it is built anew")

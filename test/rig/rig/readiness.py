@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 
-from rig import components, processes
+from rig import components, processes, programs
 from rig.errors import RigError
 
 _POLL_S = 0.05
@@ -52,6 +52,9 @@ def wait(rig, ports, name, timeout_s):
         # Somebody else's program on the port must not pass for ours.
         if processes.running_pid(rig.pid_file(name)) is None:
             tail = log_tail(rig.log(name))
+            # A Go program that has come to its start reports the signal itself.
+            if processes.ended_as_damaged(rig.pid_file(name)) or "signal SIGBUS" in tail:
+                raise programs.damaged(rig.load()["components"][name][0])
             remedy = None
             if "address already in use" in tail:
                 remedy = "something took the port meanwhile: start again, or give --port-base"

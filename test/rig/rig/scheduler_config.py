@@ -4,6 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
+from rig import programs
 from rig.errors import USAGE, RigError
 
 GROUP_VERSION = "kubescheduler.config.k8s.io/v1"
@@ -77,15 +78,18 @@ def _pointed_at(entry, extender):
 
 def _read_yaml(path, kubectl):
     try:
-        return _parse_yaml(path.read_text(encoding="utf-8"), kubectl, path)
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise RigError(f"cannot read the scheduler configuration: {error}", code=USAGE) from None
+    return _parse_yaml(text, kubectl, path)
 
 
 def _parse_yaml(text, kubectl, path):
     # Python's standard library has no YAML; a patch that changes nothing makes kubectl translate, without any server.
     command = [str(kubectl), "patch", "--local", "-f", "-", "--type=merge", "-p", "{}", "-o", "json"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"})
+    if done.returncode < 0:
+        raise programs.damaged(kubectl)
     if done.returncode != 0:
         raise RigError(f"{path}: not readable as YAML: {done.stderr.strip()}", code=USAGE)
     return json.loads(done.stdout)
