@@ -10,7 +10,7 @@ from harness import chart, controller as controllers, places, rig as rigs
 from harness.api import Api
 from harness.failure import Failed
 
-from rig import identities, places as rig_places, processes
+from rig import identities, places as rig_places, ports, processes
 from rig.errors import RigError
 
 NODES = 1280
@@ -54,11 +54,11 @@ class Demo:
 
     def start_controller(self):
         kubeconfig = identities.with_token(RIG, chart.SERVICE_ACCOUNT, _TOKEN_SECONDS)
-        ports = {"https": int(self.rig["ASTERISM_EXTENDER_PORT"]), "metrics": self.metrics_port}
+        numbers = {"https": int(self.rig["ASTERISM_EXTENDER_PORT"]), "metrics": self.metrics_port}
         path = self.home / "config.yaml"
-        path.write_text(controllers.with_ports(self.config, ports), encoding="utf-8")
+        path.write_text(controllers.with_ports(self.config, numbers), encoding="utf-8")
         command = [places.controller_program(), "--config", path, "--kubeconfig", kubeconfig, "--namespace", chart.NAMESPACE,
-                   "--identity", IDENTITY]
+                   "--identity", IDENTITY, f"--bind-address={ports.ADDRESS}"]
         # In a session of its own: it goes on when this command has ended.
         processes.start([str(part) for part in command], dict(os.environ), self.home.folder, self.log, self.home / "controller.pid")
         self._wait_leading()
@@ -76,7 +76,7 @@ class Demo:
 
     def _leads(self):
         try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.metrics_port, timeout=2)
+            connection = http.client.HTTPConnection(ports.ADDRESS, self.metrics_port, timeout=2)
             connection.request("GET", "/leaderz")
             return connection.getresponse().status == 200
         except (OSError, http.client.HTTPException):
