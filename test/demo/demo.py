@@ -16,7 +16,7 @@ import show  # noqa: E402
 from home import Home  # noqa: E402
 from harness.failure import Failed  # noqa: E402
 
-from rig import programs  # noqa: E402
+from rig import ports, programs  # noqa: E402
 from rig.errors import RigError  # noqa: E402
 
 INTERRUPTED = 130
@@ -27,6 +27,8 @@ def start(home):
     print("Asterism: a 512-GPU training job on a real Kubernetes control plane, on this machine.\n"
           "Real: API server, etcd, kube-controller-manager, two stock kube-schedulers, asterism-controller, Helm chart.\n"
           f"Simulated: {cluster.NODES:,} nodes with {cluster.GPUS} GPUs each. Pods on them run no program and have no logs.\n", flush=True)
+    # Before the builds, which can take long.
+    ports.check_loopback()
     with home.starting():
         try:
             progress.build_programs()

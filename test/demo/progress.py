@@ -24,6 +24,8 @@ _LINE = 150
 def stage(title, usual):
     """Prints the title, then how long it took; a terminal sees the seconds pass."""
     began = time.monotonic()
+    if not _TERMINAL:
+        print(f"   {title} ... {usual}", flush=True)
     done = threading.Event()
 
     def tick():

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from checks.harness import kill_9, require, wait_until
-from rig import programs
+from rig import places, programs
 from rig.api_client import ApiClient
 
 _CHART_CONFIGURATION = """\
@@ -174,6 +174,17 @@ class LifecycleChecks:
         require("not enough memory" in text and "remedy:" in text, text)
         self.harness.require_nothing_left("cut")
 
+    def loopback_down(self):
+        """In a network namespace of its own, which has no interface that is up. Needs the right to make one."""
+        alone = ["unshare", "--net", "--map-root-user"]
+        if subprocess.run([*alone, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+            return "not tried: no network namespace can be made here"
+        done = subprocess.run([*alone, places.SOURCE / "up", "--name", "cut"], env={**os.environ, "ASTERISM_RIG_ROOT": str(self.harness.root)},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=False)
+        require(done.returncode == 1 and "loopback interface is down\nremedy: ip link set lo up" in done.stderr, done.stderr)
+        self.harness.require_nothing_left("cut")
+        return None
+
     def broken_component(self):
         text = self.harness.run("up", "--name", "cut", "--component-arg", "kube-scheduler=--no-such-flag", expect=1)
         require("kube-scheduler ended" in text and "no-such-flag" in text, text)
@@ -208,6 +219,7 @@ class LifecycleChecks:
             ("down ends an up that is at work", self.down_ends_a_running_up),
             ("a taken port is named", self.taken_port),
             ("too little memory is said before anything starts", self.too_little_memory),
+            ("a loopback interface that is down is named at once", self.loopback_down),
             ("a component that does not start is explained by its log", self.broken_component),
             ("a program that is cut off is named, with the remedy", self.cut_off_program),
             ("down of nothing is no error", self.down_of_nothing),

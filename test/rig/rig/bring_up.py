@@ -61,6 +61,7 @@ def _component_names(options):
 
 
 def check_machine(options):
+    ports.check_loopback()
     text = open("/proc/meminfo", encoding="ascii").read()
     available_gib = int(text.split("MemAvailable:")[1].split()[0]) / _MEBI
     if available_gib < options.min_memory_gib:

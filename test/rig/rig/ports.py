@@ -29,6 +29,17 @@ def _is_free(port):
     return True
 
 
+def check_loopback():
+    """Fails where nothing reaches 127.0.0.1, as in a new network namespace: programs could listen there, and nobody could ask them."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((ADDRESS, _FIRST))    # looks for a route only
+        except OSError as error:
+            if error.errno not in (errno.ENETUNREACH, errno.EADDRNOTAVAIL):
+                raise
+            raise RigError("the loopback interface is down", "ip link set lo up") from None
+
+
 @contextlib.contextmanager
 def choosing(root):
     """Held while a rig chooses its ports and writes them down, so that two rigs do not choose the same."""
