@@ -15,9 +15,20 @@ if str(RIG) not in sys.path:
     sys.path.insert(0, str(RIG))
 
 
+def built_program(chosen, option):
+    """The path, once a program is there. `option` of the command names another one."""
+    chosen = Path(chosen)
+    if not os.access(chosen, os.X_OK):
+        sys.exit(f"error: there is no program {chosen}\nremedy: build it with test/build {_preset(chosen)}, or name another with {option}")
+    return chosen.resolve()
+
+
+def _preset(path):
+    """Whose build folder the path lies in; the everyday one where it lies elsewhere."""
+    path, builds = path.absolute(), SOURCE / "build"
+    return path.relative_to(builds).parts[0] if path.is_relative_to(builds) else "ci"
+
+
 def controller_program(given=None):
     """Path of asterism-controller: as given, ASTERISM_CONTROLLER, or the build of `make build`."""
-    chosen = Path(given or os.environ.get("ASTERISM_CONTROLLER") or SOURCE / "build/ci/controller/asterism-controller")
-    if not os.access(chosen, os.X_OK):
-        sys.exit(f"error: there is no program {chosen}\nremedy: build it with test/build ci, or name another with --controller")
-    return chosen.resolve()
+    return built_program(given or os.environ.get("ASTERISM_CONTROLLER") or SOURCE / "build/ci/controller/asterism-controller", "--controller")
