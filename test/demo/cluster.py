@@ -5,7 +5,7 @@ import json
 import os
 import time
 
-from home import RIG
+from home import CONTROLLER_PID, RIG
 from harness import chart, controller as controllers, places, rig as rigs
 from harness.api import Api
 from harness.failure import Failed
@@ -60,13 +60,13 @@ class Demo:
         command = [places.controller_program(), "--config", path, "--kubeconfig", kubeconfig, "--namespace", chart.NAMESPACE,
                    "--identity", IDENTITY, f"--bind-address={ports.ADDRESS}"]
         # In a session of its own: it goes on when this command has ended.
-        processes.start([str(part) for part in command], dict(os.environ), self.home.folder, self.log, self.home / "controller.pid")
+        processes.start([str(part) for part in command], dict(os.environ), self.home.folder, self.log, self.home / CONTROLLER_PID)
         self._wait_leading()
 
     def _wait_leading(self):
         deadline = time.monotonic() + _LEADING_TIMEOUT_S
         while not self._leads():
-            if processes.running_pid(self.home / "controller.pid") is None:
+            if processes.running_pid(self.home / CONTROLLER_PID) is None:
                 text = self.log.read_text(errors="replace").strip()[-1500:]
                 remedy = "another program has taken the port meanwhile: start the demo again" if "Address already in use" in text else None
                 raise RigError(f"asterism-controller ended at its start:\n{text}", remedy)

@@ -59,10 +59,19 @@ def stop(home):
 
 
 def status(home):
+    if home.being_started():
+        print("a demo is being started; end it: make demo-stop")
+        return 1
     if not home.complete():
         print("no demo runs here; start it: make demo")
         return 1
-    show.how_to_go_on(cluster.Demo(home).attach())
+    home.check_alive()
+    try:
+        show.how_to_go_on(cluster.Demo(home).attach())
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise RigError(f"the demo does not answer: {error}", "test/rig/status --name demo tells what runs; or make demo-stop, then make demo") from error
     return 0
 
 

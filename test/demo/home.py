@@ -18,6 +18,7 @@ from rig import places as rig_places, processes, state
 from rig.errors import ALREADY_RUNNING, RigError
 
 RIG = "demo"
+CONTROLLER_PID = "controller.pid"
 _STOP_GRACE_S = 5.0
 _CLEANUP_S = 60.0
 _LOCK_TRIES = 100
@@ -35,6 +36,17 @@ class Home:
     def complete(self):
         return (self / "complete").exists() and self.rig.load().get("complete", False)
 
+    def being_started(self):
+        return processes.running_pid(self / _STARTING) is not None
+
+    def check_alive(self):
+        """Fails where a part of a demo that was complete has ended although nobody asked it to."""
+        ended = self.rig.dead_components(self.rig.load())
+        if processes.running_pid(self / CONTROLLER_PID) is None:
+            ended.append("asterism-controller")
+        if ended:
+            raise RigError(f"the demo is broken: {', '.join(ended)} ended", "make demo-stop, then make demo")
+
     def pid_files(self):
         return sorted(self.folder.glob("*.pid")) if self.folder.is_dir() else []
 
@@ -43,6 +55,7 @@ class Home:
         """Held while a demo starts. Refuses where one runs; cleans what one that was killed has left."""
         with self._lock():
             if self.complete():
+                self.check_alive()
                 raise RigError("a demo is already running on this machine",
                                "look at it: test/demo/demo status; take it down: make demo-stop", ALREADY_RUNNING)
             if self.rig.exists() or any(self.folder.iterdir()):

@@ -78,8 +78,6 @@ def stages(job, count, seconds):
 
 def how_to_go_on(demo):
     environment = f"{demo.rig['ASTERISM_RIG_DIR']}/rig.env"
-    first = min((pod for pod in demo.pods() if pod_facts.job_uid(pod)), key=lambda pod: pod_facts.ranks(pod)[0], default=None)
-    pod = pod_facts.name(first) if first else "POD"
     metrics = f"http://127.0.0.1:{demo.metrics_port}"
     print(f"""It goes on running. Look further:
 
@@ -89,12 +87,30 @@ def how_to_go_on(demo):
     kubectl -n research get pods -o wide
     curl -s {metrics}/metrics | grep ^asterism_      # also /healthz /readyz /ledgerz /configz
     less {demo.log}
-
-Let a rank fail, and see the gang restart under a new epoch:
-
-    kubectl -n research annotate pod {pod} rig.asterism.dev/exit-code=1
-    kubectl -n research get tj llama -o wide --watch
-
+{_how_to_fail_a_rank(demo)}
 Stop it:
 
     make demo-stop""")
+
+
+def _how_to_fail_a_rank(demo):
+    """Nothing where no pod of the job runs: it may be deleted, or just between two epochs."""
+    pod = running_pod(demo.job(), demo.pods())
+    if pod is None:
+        return ""
+    return f"""
+Let a rank fail, and see the gang restart under a new epoch:
+
+    kubectl -n research annotate pod {pod_facts.name(pod)} rig.asterism.dev/exit-code=1
+    kubectl -n research get tj llama -o wide --watch
+"""
+
+
+def running_pod(job, pods):
+    """The pod of the first rank that runs where the placement that holds now puts it; None where none does."""
+    if job is None:
+        return None
+    current = set(placement.blocks(job.get("status", {})))
+    found = [pod for pod in pods if pod_facts.job_uid(pod) == job["metadata"]["uid"] and pod_facts.phase(pod) == "Running"
+             and not pod_facts.deleting(pod) and (pod_facts.ranks(pod)[0], pod_facts.node(pod), pod_facts.epoch(pod)) in current]
+    return min(found, key=lambda pod: pod_facts.ranks(pod)[0], default=None)
