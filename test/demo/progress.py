@@ -88,20 +88,25 @@ def build_programs():
         _Build("Asterism", "about 5 minutes the first time, then some seconds", [places.SOURCE / "test/build", "ci", "asterism-controller"]),
     ]
     try:
-        _watch(builds, began)
+        failed = _watch(builds, began)
     finally:
         for build in builds:
             build.end()
-    for build in builds:
-        if build.process.returncode:
-            raise _failure(build)
+    start, end = ("\r", "\033[K") if _TERMINAL else ("", "")
+    if failed:
+        print(start, end=end, flush=True)
+        raise _failure(failed)
+    print(f"{start}   programs: {time.monotonic() - began:.1f} s{end}", flush=True)
 
 
 def _watch(builds, began):
+    """Returns when all are done, or with the first that failed: the other need not go on."""
     told = began if _TERMINAL else began - _PIPE_TICK_S + 3
-    while running := [build for build in builds if build.process.poll() is None]:
-        if any(build.process.poll() for build in builds):
-            return  # one has failed: the other need not go on
+    while True:
+        running = [build for build in builds if build.process.poll() is None]
+        failed = next((build for build in builds if build.process.returncode), None)
+        if failed or not running:
+            return failed
         time.sleep(0.2)
         if time.monotonic() - told < (_TERMINAL_TICK_S if _TERMINAL else _PIPE_TICK_S):
             continue
@@ -109,7 +114,6 @@ def _watch(builds, began):
         for build in running if not _TERMINAL else running[int(told / 3) % len(running):][:1]:
             line = f"   building {build.name}, {told - began:.0f} s, {build.usual} | {build.last_line()}"
             print(f"\r{line[:_LINE]}\033[K" if _TERMINAL else line, end="" if _TERMINAL else "\n", flush=True)
-    print(f"{chr(13) if _TERMINAL else ''}   programs: {time.monotonic() - began:.1f} s" + ("\033[K" if _TERMINAL else ""), flush=True)
 
 
 def _failure(build):
