@@ -89,13 +89,19 @@ def build_programs():
     ]
     try:
         failed = _watch(builds, began)
+    except BaseException:
+        print("\n   ending the builds; nothing that was built is lost: the next start goes on from there", flush=True)
+        raise
     finally:
         for build in builds:
             build.end()
+    failure = _failure(failed) if failed else None
+    for build in builds:
+        build.output.close()
     start, end = ("\r", "\033[K") if _TERMINAL else ("", "")
-    if failed:
+    if failure:
         print(start, end=end, flush=True)
-        raise _failure(failed)
+        raise failure
     print(f"{start}   programs: {time.monotonic() - began:.1f} s{end}", flush=True)
 
 

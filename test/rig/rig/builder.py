@@ -63,6 +63,8 @@ def _build_locked(names):
             return
         for leftover in folder.glob(".*.partial"):
             leftover.unlink()
+        for leftover in folder.glob(".*.work"):
+            shutil.rmtree(leftover, ignore_errors=True)
         go = go_tool.find()
         _check_disk(go, folder, len(missing))
         for name in missing:
@@ -100,7 +102,10 @@ def _check_disk(go, folder, count):
 def _build(go, folder, program, label):
     partial = folder / f".{program.name}.partial"
     command = [go, "build", *programs.BUILD_FLAGS, "-ldflags", program.ldflags, "-o", str(partial), program.package]
-    environment = {**os.environ, **programs.BUILD_ENVIRONMENT}
+    # `go build` removes its temporary folder only when it comes to its end, whatever signal it gets.
+    work = folder / f".{program.name}.work"
+    work.mkdir(exist_ok=True)
+    environment = {**os.environ, **programs.BUILD_ENVIRONMENT, "GOTMPDIR": str(work)}
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
@@ -113,10 +118,12 @@ def _build(go, folder, program, label):
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             partial.unlink(missing_ok=True)
-            print(f"\nstopped while building {program.name}; the next run continues there")
+            shutil.rmtree(work, ignore_errors=True)
+            print(f"\nstopped while building {program.name}; nothing that was built is lost: the next run continues there")
             raise
         output.seek(0)
         text = output.read()
+    shutil.rmtree(work, ignore_errors=True)
     if process.returncode != 0:
         partial.unlink(missing_ok=True)
         raise failure(program, text)
