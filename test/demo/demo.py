@@ -1,6 +1,7 @@
 """The demo behind test/demo/demo: start, stop, status."""
 
 import errno
+import os
 import signal
 import sys
 import time
@@ -83,6 +84,10 @@ def main(verb):
         return {"start": start, "stop": stop, "status": status}[verb](Home())
     except RigError as error:
         return complain(error.message, error.remedy, error.code)
+    except BrokenPipeError:
+        # Nobody reads on, as after `make demo | head`. What Python would still write goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED
     except (Failed, OSError) as error:
         if getattr(error, "errno", None) == errno.ENOEXEC:
             error = programs.damaged(error.filename)

@@ -85,8 +85,10 @@ def how_to_go_on(demo):
     kubectl get trainingjobs,queues -A
     kubectl -n research describe tj llama
     kubectl -n research get pods -o wide
-    curl -s {metrics}/metrics | grep ^asterism_      # also /healthz /readyz /ledgerz /configz
+    curl -s {metrics}/metrics | grep ^asterism_ | grep -v _bucket      # also /healthz /readyz /ledgerz /configz
     less {demo.log}
+
+The controller runs as a process, so the chart's Deployments are scaled to 0: `kubectl get all` shows them as 0/0.
 {_how_to_fail_a_rank(demo)}
 Stop it:
 
@@ -102,7 +104,7 @@ def _how_to_fail_a_rank(demo):
 Let a rank fail, and see the gang restart under a new epoch:
 
     kubectl -n research annotate pod {pod_facts.name(pod)} rig.asterism.dev/exit-code=1
-    kubectl -n research get tj llama -o wide --watch
+    kubectl -n research get tj llama -o wide --watch      # Ctrl-C ends it
 """
 
 

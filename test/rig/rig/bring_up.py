@@ -252,6 +252,8 @@ class _Start:
         folder = self.rig.folder
         values = {
             "KUBECONFIG": self._kubeconfig("admin"),
+            # What kubectl and helm note about the API server goes with the rig, not into the user's ~/.kube/cache.
+            "KUBECACHEDIR": folder / "kube-cache",
             "ASTERISM_RIG_NAME": self.rig.name,
             "ASTERISM_RIG_PROFILE": self.options.profile,
             "ASTERISM_RIG_DIR": folder,
