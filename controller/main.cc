@@ -43,6 +43,8 @@ ABSL_FLAG(std::string, namespace, "",
           "namespace of the Lease; default: $POD_NAMESPACE, else asterism-system");
 ABSL_FLAG(std::string, identity, "",
           "unique name in the Lease; default: host name and random letters");
+ABSL_FLAG(std::string, bind_address, "0.0.0.0",
+          "IP address that both ports listen on; \"::\" takes IPv4 too");
 ABSL_FLAG(std::string, log_format, "text", "text or json");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error");
 ABSL_FLAG(bool, help_configuration, false, "describe every field of the configuration and end");
@@ -205,13 +207,15 @@ absl::Status Run() {
   ASSIGN_OR_RETURN(
       const auto extender_server,
       server::HttpServer::Start(clock, std::move(extender_routes), http_metrics,
-                                {.port = static_cast<uint16_t>(configuration.ports.https),
+                                {.address = absl::GetFlag(FLAGS_bind_address),
+                                 .port = static_cast<uint16_t>(configuration.ports.https),
                                  .threads = 2,
                                  .tls = TlsOf(configuration.tls)}));
   ASSIGN_OR_RETURN(
       const auto diagnosis_server,
       server::HttpServer::Start(clock, std::move(diagnosis_routes), http_metrics,
-                                {.port = static_cast<uint16_t>(configuration.ports.metrics)}));
+                                {.address = absl::GetFlag(FLAGS_bind_address),
+                                 .port = static_cast<uint16_t>(configuration.ports.metrics)}));
   base::LogInfo("started", {{"identity", identity.name},
                             {"server", api.server},
                             {"extender_port", int{extender_server->port()}},

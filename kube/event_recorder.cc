@@ -84,8 +84,8 @@ EventRecorder::EventRecorder(const base::Clock& clock, base::Executor& executor,
       sweep_timer_(executor) {}
 
 std::string EventRecorder::KeyOf(const EventRecord& record) const {
-  return fmt::format("{}|{}|{}|{}|{}", record.warning, record.reason, record.action,
-                     ObjectKey(record.regarding), ObjectKey(record.related));
+  return fmt::format("{}|{}|{}|{}|{}|{}", record.warning, record.reason, record.action,
+                     ObjectKey(record.regarding), ObjectKey(record.related), record.note);
 }
 
 bool EventRecorder::Allow(const ObjectReference& object) {

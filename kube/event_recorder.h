@@ -9,7 +9,8 @@
 // Bounds: 25 events an object and one more each 5 minutes; 20 a second in all; 1,000 waiting;
 // 4,096 known series. What is over is dropped and counted
 // (asterism_events_total{result="dropped"}).
-// Rules of series: client-go tools/events/event_broadcaster.go; the note is not part of the key.
+// Rules of series: client-go tools/events/event_broadcaster.go, but the note is part of the key: an
+// event's note cannot be changed later, and a fact with other numbers must not read as the old one.
 //
 // Thread-safety: lives on one executor. Cost: a hash look-up; one request at a time.
 #pragma once

@@ -165,7 +165,8 @@ void JobController::ApplyPlacement(JobState& state, const scheduler::Placed& pla
                 .observed_generation = state.meta().generation},
                clock_.Now());
   status.state = StateOf(status, /*placed=*/true);
-  state.placed_at = clock_.SteadyNow();
+  // Stages are what the control plane needs; the back-off that a restart asks for is none of them.
+  state.placed_at = std::max(clock_.SteadyNow(), state.start_after);
   BookGang(state);
   // The extender must know the home before the first pod asks for it.
   feed_.Publish();

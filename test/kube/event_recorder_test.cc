@@ -61,9 +61,7 @@ TEST_F(EventRecorderTest, WritesAnEventThatTheServerAccepts) {
 
 TEST_F(EventRecorderTest, ARepeatBecomesASeries) {
   for (int i = 0; i < 50; ++i) {
-    EventRecord event = Event("llama", "Waiting");
-    event.note = fmt::format("attempt {}", i);  // not part of the key
-    recorder_.Record(std::move(event));
+    recorder_.Record(Event("llama", "Waiting"));
     executor_.RunFor(absl::Seconds(1));
   }
   EXPECT_EQ(Count("create"), 1);
@@ -74,6 +72,17 @@ TEST_F(EventRecorderTest, ARepeatBecomesASeries) {
   recorder_.Record(Event("llama", "Waiting"));
   executor_.RunFor(absl::Minutes(1));
   EXPECT_EQ(Count("create"), 2);
+}
+
+// The note of an event cannot be changed: "epoch 1" must not stand for epoch 2.
+TEST_F(EventRecorderTest, AnotherNoteIsAnotherEvent) {
+  for (int epoch = 1; epoch <= 2; ++epoch) {
+    EventRecord event = Event("llama", "Placed");
+    event.note = fmt::format("epoch {}", epoch);
+    recorder_.Record(std::move(event));
+    executor_.RunFor(absl::Seconds(1));
+  }
+  ASSERT_EQ(server_.All(kEvents).size(), 2u);
 }
 
 TEST_F(EventRecorderTest, AnExpiredEventOfASeriesIsWrittenAnew) {
