@@ -88,7 +88,7 @@ def how_to_go_on(demo):
     curl -s {metrics}/metrics | grep ^asterism_ | grep -v _bucket      # also /healthz /readyz /ledgerz /configz
     less {demo.log}
 
-The controller runs as a process, so the chart's Deployments are scaled to 0: `kubectl get all` shows them as 0/0.
+The controller runs as a process, so the chart's Deployments are scaled to 0: `kubectl -n asterism-system get all` shows 0/0.
 {_how_to_fail_a_rank(demo)}
 Stop it:
 
