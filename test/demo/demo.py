@@ -67,12 +67,8 @@ def status(home):
         print("no demo runs here; start it: make demo")
         return 1
     home.check_alive()
-    try:
-        show.how_to_go_on(cluster.Demo(home).attach())
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise RigError(f"the demo does not answer: {error}", "test/rig/status --name demo tells what runs; or make demo-stop, then make demo") from error
+    home.check_answers()
+    show.how_to_go_on(cluster.Demo(home).attach())
     return 0
 
 

@@ -14,7 +14,7 @@ import time
 
 from harness import places
 
-from rig import places as rig_places, processes, state
+from rig import components, places as rig_places, processes, readiness, state
 from rig.errors import ALREADY_RUNNING, RigError
 
 RIG = "demo"
@@ -46,6 +46,14 @@ class Home:
             ended.append("asterism-controller")
         if ended:
             raise RigError(f"the demo is broken: {', '.join(ended)} ended", "make demo-stop, then make demo")
+
+    def check_answers(self):
+        """Fails where the API server lives and is of no use, for example paused."""
+        url = readiness.url_of(self.rig.load()["ports"], components.API_SERVER)
+        verdict = readiness.ask(url, self.rig / "certificates" / "ca.crt")
+        if not verdict.ready:
+            raise RigError(f"the demo does not answer: {components.API_SERVER}: {verdict.text.strip()}",
+                           "test/rig/status --name demo tells what runs; make demo-stop, then make demo, starts anew")
 
     def pid_files(self):
         return sorted(self.folder.glob("*.pid")) if self.folder.is_dir() else []
