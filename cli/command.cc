@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "cli/arguments.h"
@@ -114,7 +115,7 @@ class Command {
           fmt::format("--server: \"{}\" is no URL: use http://HOST:PORT", Escaped(address.server)));
     }
     if (!arguments_.certificate_authority.empty()) {
-      absl::StatusOr<std::string> ca = kube::ReadSmallFile(arguments_.certificate_authority);
+      absl::StatusOr<std::string> ca = base::ReadSmallFile(arguments_.certificate_authority);
       if (!ca.ok()) {
         return absl::FailedPreconditionError(fmt::format(
             "--certificate-authority: {}", Escaped(base::ToStd(ca.status().message()))));

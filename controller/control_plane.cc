@@ -78,7 +78,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
   extender_ = std::make_unique<scheduler::Extender>(
       dependencies_.clock, view_cell_,
       [this] {
-        return leading_       ? scheduler::ExtenderReadiness::kReady
+        return leading()      ? scheduler::ExtenderReadiness::kReady
                : holds_lease_ ? scheduler::ExtenderReadiness::kRebuilding
                               : scheduler::ExtenderReadiness::kStandby;
       },

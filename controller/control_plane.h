@@ -85,7 +85,8 @@ class ControlPlane {
   // so that what waited in a queue does not go out after the Lease is lost.
   bool MayWrite() const;
   // Leading, and the ledger is rebuilt: the extender may answer.
-  bool leading() const { return leading_; }
+  // The Lease's time counts, too: a stuck core must not answer for a leader that is none any more.
+  bool leading() const { return leading_ && MayWrite(); }
   // What is still missing before this process could act; empty: ready (a standby too).
   std::vector<std::string> Missing() const;
   std::shared_ptr<const scheduler::LedgerView> view() const { return view_cell_.Load(); }

@@ -38,9 +38,10 @@ void AddExtenderRoutes(server::HttpRoutes& routes, ControlPlane& plane) {
 }
 
 void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
-                        const base::MetricRegistry& registry,
+                        const base::MetricRegistry& registry, server::HealthCheck live,
                         std::function<std::string()> configuration_yaml) {
-  server::AddHealthRoutes(routes, {.ready = [&plane] { return plane.Missing(); }});
+  server::AddHealthRoutes(routes,
+                          {.live = std::move(live), .ready = [&plane] { return plane.Missing(); }});
   routes.Add("GET", "/leaderz", [&plane](const HttpRequest&, HttpResponse& response) {
     if (!plane.leading()) {
       NotLeading(response);

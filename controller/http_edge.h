@@ -4,7 +4,7 @@
 // for diagnosis on the other.
 //
 //   AddExtenderRoutes(extender_routes, plane);
-//   AddDiagnosisRoutes(metrics_routes, plane, registry, [&] { return yaml; });
+//   AddDiagnosisRoutes(metrics_routes, plane, registry, live, [&] { return yaml; });
 //
 // Paths: POST /extender/{filter,prioritize,preempt}; GET /metrics /healthz /readyz /leaderz
 // /ledgerz /topologyz /versionz /configz. A standby answers the extender with 503: only the
@@ -18,6 +18,7 @@
 
 #include "base/metrics.h"
 #include "controller/control_plane.h"
+#include "server/health.h"
 #include "server/http_routes.h"
 
 namespace asterism::controller {
@@ -25,7 +26,7 @@ namespace asterism::controller {
 void AddExtenderRoutes(server::HttpRoutes& routes, ControlPlane& plane);
 
 void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
-                        const base::MetricRegistry& registry,
+                        const base::MetricRegistry& registry, server::HealthCheck live,
                         std::function<std::string()> configuration_yaml);
 
 }  // namespace asterism::controller

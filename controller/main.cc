@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,16 +17,19 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
 #include "base/clock.h"
 #include "base/executor.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/rng.h"
+#include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "controller/configuration.h"
 #include "controller/control_plane.h"
+#include "controller/heartbeat.h"
 #include "controller/http_edge.h"
 #include "fmt/format.h"
 #include "kube/curl_http_client.h"
@@ -53,19 +54,11 @@ namespace asterism::controller {
 namespace {
 
 constexpr absl::Duration kReloadInterval = absl::Seconds(10);
+constexpr absl::Duration kStopPatience = absl::Seconds(10);
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
   return value == nullptr ? "" : value;
-}
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (!(text << file.rdbuf()) || !file) {
-    return absl::NotFoundError(fmt::format("--config: cannot read {}", path));
-  }
-  return text.str();
 }
 
 absl::StatusOr<Configuration> LoadConfiguration() {
@@ -73,8 +66,11 @@ absl::StatusOr<Configuration> LoadConfiguration() {
   if (path.empty()) {
     return Configuration{};
   }
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  return ParseConfiguration(text);
+  const absl::StatusOr<std::string> text = base::ReadSmallFile(path);
+  if (!text.ok()) {
+    return absl::NotFoundError(fmt::format("--config: {}", base::ToStd(text.status().message())));
+  }
+  return ParseConfiguration(*text);
 }
 
 Identity MakeIdentity(base::Rng& rng) {
@@ -196,14 +192,16 @@ absl::Status Run() {
       ControlPlane::Dependencies{clock, core, rng.Fork("plane"), *client, *client, registry},
       configuration, identity);
   client->set_may_send([&plane] { return plane->MayWrite(); });
+  auto heartbeat = std::make_unique<Heartbeat>(clock, core);
   ConfigurationReloader reloader(core, configuration, *plane);
 
   server::HttpServerMetrics http_metrics(registry);
   server::HttpRoutes extender_routes;
   AddExtenderRoutes(extender_routes, *plane);
   server::HttpRoutes diagnosis_routes;
-  AddDiagnosisRoutes(diagnosis_routes, *plane, registry,
-                     [yaml = ConfigurationToYaml(configuration)] { return yaml; });
+  AddDiagnosisRoutes(
+      diagnosis_routes, *plane, registry, [&heartbeat] { return heartbeat->Complaints(); },
+      [yaml = ConfigurationToYaml(configuration)] { return yaml; });
   ASSIGN_OR_RETURN(
       const auto extender_server,
       server::HttpServer::Start(clock, std::move(extender_routes), http_metrics,
@@ -223,6 +221,7 @@ absl::Status Run() {
   core.Post([&] {
     plane->Start();
     reloader.Start();
+    heartbeat->Start();
   });
 
   int signal = 0;
@@ -230,10 +229,14 @@ absl::Status Run() {
   base::LogInfo("stopping", {{"signal", signal}});
   absl::Notification stopped;
   core.Post([&] { plane->Stop([&] { stopped.Notify(); }); });
-  stopped.WaitForNotification();
+  if (!stopped.WaitForNotificationWithTimeout(kStopPatience)) {
+    base::LogError("core_stuck", {{"remedy", "the Lease runs out by itself; ending without it"}});
+    std::_Exit(1);  // joining the core would wait for it, too
+  }
   extender_server->Stop();
   diagnosis_server->Stop();
   core.Stop();
+  heartbeat.reset();
   plane.reset();
   client.reset();
   return absl::OkStatus();
@@ -255,7 +258,10 @@ int main(int argc, char** argv) {
     pointers.push_back(argument.data());
   }
   absl::SetProgramUsageMessage("places training gangs beside a stock kube-scheduler");
-  absl::SetFlagsUsageConfig({.version_string = [] { return std::string(ASTERISM_VERSION "\n"); }});
+  absl::SetFlagsUsageConfig(
+      {.contains_help_flags =
+           [](absl::string_view file) { return absl::EndsWith(file, "controller/main.cc"); },
+       .version_string = [] { return std::string(ASTERISM_VERSION "\n"); }});
   const std::vector<char*> rest = absl::ParseCommandLine(argc, pointers.data());
   if (rest.size() > 1) {
     std::cerr << "asterism-controller: " << rest[1] << ": not an option; see --help\n";

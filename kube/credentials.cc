@@ -1,20 +1,18 @@
 #include "kube/credentials.h"
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "base/small_file.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 
 namespace asterism::kube {
 namespace {
 
-constexpr std::streamsize kMaxFileBytes = 4 << 20;
 // client-go reads a token file again after a minute, less ten seconds of leeway.
 constexpr absl::Duration kFileCredentialsLife = absl::Seconds(50);
 
@@ -64,13 +62,13 @@ class FileSource final : public CredentialSource {
 
   absl::StatusOr<Credentials> Read() const {
     Credentials credentials;
-    ASSIGN_OR_RETURN(credentials.bearer_token, ReadSmallFile(token_path_));
+    ASSIGN_OR_RETURN(credentials.bearer_token, base::ReadSmallFile(token_path_));
     absl::StripAsciiWhitespace(&credentials.bearer_token);
     if (credentials.bearer_token.empty()) {
       return absl::UnauthenticatedError(fmt::format("token file is empty: {}", token_path_));
     }
     if (!ca_path_.empty()) {
-      ASSIGN_OR_RETURN(credentials.ca_pem, ReadSmallFile(ca_path_));
+      ASSIGN_OR_RETURN(credentials.ca_pem, base::ReadSmallFile(ca_path_));
     }
     return credentials;
   }
@@ -103,22 +101,6 @@ absl::StatusOr<CredentialsPtr> WaitForCredentials(CredentialSource& source) {
   });
   answered.WaitForNotification();
   return answer;
-}
-
-absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::NotFoundError(fmt::format("cannot read file: {}", path));
-  }
-  std::string content;
-  content.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  if (file.bad()) {
-    return absl::NotFoundError(fmt::format("cannot read file: {}", path));
-  }
-  if (static_cast<std::streamsize>(content.size()) > kMaxFileBytes) {
-    return absl::InvalidArgumentError(fmt::format("file is larger than 4 MiB: {}", path));
-  }
-  return content;
 }
 
 }  // namespace asterism::kube

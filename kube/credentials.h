@@ -75,7 +75,4 @@ absl::StatusOr<std::string> RunProgram(const ExecPlugin& plugin, const std::stri
 std::shared_ptr<CredentialSource> ExecCredentials(const base::Clock& clock, ExecPlugin plugin,
                                                   ProgramRunner runner);
 
-// At most `max_bytes`; errors name the path.
-absl::StatusOr<std::string> ReadSmallFile(const std::string& path);
-
 }  // namespace asterism::kube

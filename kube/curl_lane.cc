@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kIdlePollMs = 1000;
 constexpr size_t kMaxBody = size_t{512} << 20;
-constexpr size_t kMaxErrorBody = size_t{64} << 10;
+constexpr size_t kMaxErrorBody = size_t{1} << 20;  // a 422 may list hundreds of causes
 constexpr size_t kMaxSpareHandles = 512;
 constexpr long kMaxStreams = 100;  // what kube-apiserver allows on one connection
 

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
+#include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "fmt/format.h"
@@ -43,7 +44,7 @@ absl::StatusOr<std::string> DataOrFile(const KubeconfigEntry& entry, const std::
   if (path.empty()) {
     return std::string();
   }
-  absl::StatusOr<std::string> content = ReadSmallFile(ResolvePath(entry.file, path));
+  absl::StatusOr<std::string> content = base::ReadSmallFile(ResolvePath(entry.file, path));
   if (!content.ok()) {
     return entry.Error(file_key, std::string(content.status().message()));
   }
@@ -144,7 +145,7 @@ absl::Status MissingEntry(std::string_view kind, std::string_view name, std::str
 absl::StatusOr<std::vector<KubeconfigText>> ReadList(const std::string& list) {
   std::vector<KubeconfigText> files;
   for (const absl::string_view path : absl::StrSplit(list, ':', absl::SkipEmpty())) {
-    absl::StatusOr<std::string> text = ReadSmallFile(std::string(path));
+    absl::StatusOr<std::string> text = base::ReadSmallFile(std::string(path));
     if (text.ok()) {
       files.push_back({std::string(path), *std::move(text)});
     } else if (!absl::IsNotFound(text.status())) {
@@ -216,9 +217,9 @@ absl::StatusOr<ApiConfig> InClusterConfig(const base::Clock& clock,
   ApiConfig config;
   config.server = fmt::format("https://{}{}{}:{}", ipv6 ? "[" : "", options.service_host,
                               ipv6 ? "]" : "", options.service_port);
-  ASSIGN_OR_RETURN(config.ca_pem, ReadSmallFile(folder + "/ca.crt"));
+  ASSIGN_OR_RETURN(config.ca_pem, base::ReadSmallFile(folder + "/ca.crt"));
   config.credentials = FileCredentials(clock, folder + "/token", folder + "/ca.crt");
-  if (absl::StatusOr<std::string> name = ReadSmallFile(folder + "/namespace"); name.ok()) {
+  if (absl::StatusOr<std::string> name = base::ReadSmallFile(folder + "/namespace"); name.ok()) {
     config.namespace_name = *std::move(name);
     absl::StripAsciiWhitespace(&config.namespace_name);
   } else {
@@ -231,7 +232,7 @@ absl::StatusOr<ApiConfig> InClusterConfig(const base::Clock& clock,
 absl::StatusOr<ApiConfig> LoadApiConfig(const base::Clock& clock,
                                         const KubeconfigOptions& options) {
   if (!options.path.empty()) {
-    ASSIGN_OR_RETURN(std::string text, ReadSmallFile(options.path));
+    ASSIGN_OR_RETURN(std::string text, base::ReadSmallFile(options.path));
     return ParseKubeconfig(clock, {{options.path, std::move(text)}}, options.context);
   }
   if (!options.list.empty()) {
@@ -246,7 +247,7 @@ absl::StatusOr<ApiConfig> LoadApiConfig(const base::Clock& clock,
     return InClusterConfig(clock, options);
   }
   const std::string path = options.home + "/.kube/config";
-  absl::StatusOr<std::string> text = ReadSmallFile(path);
+  absl::StatusOr<std::string> text = base::ReadSmallFile(path);
   if (!text.ok()) {
     return absl::NotFoundError(fmt::format(
         "no kubeconfig: set KUBECONFIG or create {} (and this is no pod in a cluster)", path));

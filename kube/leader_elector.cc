@@ -68,7 +68,7 @@ void LeaderElector::Stop(std::function<void()> done) {
 }
 
 bool LeaderElector::IsLeader() const {
-  return leading_ && clock_.SteadyNow() < renewed_at_ + options_.renew_deadline;
+  return clock_.SteadyNow().nanos < leads_until_nanos_;
 }
 
 void LeaderElector::Attempt() {
@@ -260,6 +260,7 @@ void LeaderElector::CheckDeadline() {
 void LeaderElector::BecomeLeader() {
   const absl::Duration left = renewed_at_ + options_.renew_deadline - clock_.SteadyNow();
   deadline_timer_.Start(left, [this] { CheckDeadline(); });
+  leads_until_nanos_ = (renewed_at_ + options_.renew_deadline).nanos;
   if (leading_) {
     return;
   }
@@ -276,6 +277,7 @@ void LeaderElector::StepDown() {
     return;
   }
   leading_ = false;
+  leads_until_nanos_ = 0;
   if (events_.on_stopped) {
     events_.on_stopped();
   }

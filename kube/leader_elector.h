@@ -16,6 +16,8 @@
 // Thread-safety: lives on one executor. Cost: one request every `retry_period`, on the lease lane.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -57,7 +59,8 @@ class LeaderElector {
   // called when that is written or has failed.
   void Stop(std::function<void()> done);
 
-  // True while we lead and the renew deadline is not over.
+  // True while we lead and the renew deadline is not over, also when the executor is stuck. From
+  // any thread.
   bool IsLeader() const;
   // Who holds the Lease as far as is known; empty: nobody.
   const std::string& leader() const { return leader_; }
@@ -89,6 +92,7 @@ class LeaderElector {
 
   bool running_ = false;
   bool leading_ = false;
+  std::atomic<int64_t> leads_until_nanos_{0};  // steady time; 0: we do not lead
   bool attempt_running_ = false;
   std::string leader_;
   std::optional<Lease> observed_;

@@ -1,11 +1,12 @@
 #include "operator/cluster_feed.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <optional>
+#include <system_error>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
@@ -52,26 +53,34 @@ Amounts ToVector(const kube::ResourceAmounts& amounts, const scheduler::Resource
   return vector;
 }
 
-bool ParseRanks(std::string_view text, GangPodMark& mark) {
-  const size_t dash = text.find('-');
-  return dash != std::string_view::npos &&
-         absl::SimpleAtoi(base::ToAbsl(text.substr(0, dash)), &mark.first_rank) &&
-         absl::SimpleAtoi(base::ToAbsl(text.substr(dash + 1)), &mark.last_rank) &&
-         mark.first_rank >= 0 && mark.last_rank >= mark.first_rank;
+// Takes "<number>" from the front.
+bool TakeNumber(std::string_view& text, int64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return error == std::errc() && number >= 0;
+}
+
+bool TakePrefix(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) {
+    return false;
+  }
+  text.remove_prefix(prefix.size());
+  return true;
 }
 
 }  // namespace
 
 bool ReadGangPodMark(const kube::Pod& pod, GangPodMark& mark) {
-  mark.job_uid = std::string(pod.meta.Label(kJobUidLabel));
-  if (mark.job_uid.empty() || !ParseRanks(pod.meta.Annotation(kRanksAnnotation), mark) ||
-      !absl::SimpleAtoi(base::ToAbsl(pod.meta.Annotation(kEpochAnnotation)), &mark.epoch)) {
+  const kube::OwnerReference* owner = pod.meta.Controller();
+  if (owner == nullptr || owner->kind != kTrainingJobs.kind ||
+      !std::string_view(owner->api_version).starts_with(kTrainingJobs.group)) {
     return false;
   }
-  const kube::OwnerReference* owner = pod.meta.Controller();
-  return owner != nullptr && owner->uid == mark.job_uid && owner->kind == kTrainingJobs.kind &&
-         pod.meta.name ==
-             scheduler::GangPodName(owner->name, owner->uid, mark.first_rank, mark.epoch);
+  mark.job_uid = owner->uid;
+  std::string_view rest = pod.meta.name;
+  return TakePrefix(rest, scheduler::GangInstance(owner->name, owner->uid)) &&
+         TakePrefix(rest, "-r") && TakeNumber(rest, mark.first_rank) && TakePrefix(rest, "-e") &&
+         TakeNumber(rest, mark.epoch) && rest.empty();
 }
 
 ClusterFeed::ClusterFeed(Options options, base::SnapshotCell<scheduler::LedgerView>& cell)

@@ -46,15 +46,14 @@ struct LevelSource {
   std::string label;  // empty for the first level (the node) and the last (the cluster)
 };
 
-// A pod of a gang, as its labels and annotations say.
+// A pod of a gang. Its owner and its name say so, which cannot be changed; its labels and
+// annotations are for others to read, and anybody with the right to patch pods may change them.
 struct GangPodMark {
   std::string job_uid;
   int64_t first_rank = 0;
-  int64_t last_rank = 0;
   int64_t epoch = 0;
 };
-// False when the pod carries no job-uid label or a malformed mark, or when owner and name do not
-// bear it out: labels can be written by anybody.
+// False for a pod that no TrainingJob owns, or that has not the name of a gang's pod.
 bool ReadGangPodMark(const kube::Pod& pod, GangPodMark& mark);
 
 class ClusterFeed {

@@ -93,7 +93,10 @@ void JobController::ReadExistingService(JobState& state) {
                   return;
                 }
                 const CompanionOwner owner = OwnerOf(*meta, job.meta());
-                if (owner == CompanionOwner::kSomebodyElse) {
+                if (owner == CompanionOwner::kSomebodyElse && job.service_confirmed) {
+                  // It was replaced under a gang that runs: ranks that found each other go on.
+                  base::LogWarning("service_replaced", {{"job", job.meta().Key()}});
+                } else if (owner == CompanionOwner::kSomebodyElse) {
                   CompanionFailed(
                       job, key,
                       absl::PermissionDeniedError(fmt::format(
@@ -109,8 +112,11 @@ void JobController::ReadExistingService(JobState& state) {
 }
 
 void JobController::ConfirmService(JobState& state) {
-  state.service_confirmed = true;
-  MarkDirty(state.meta().uid);
+  state.service_seen = clock_.SteadyNow();
+  if (!state.service_confirmed) {
+    state.service_confirmed = true;
+    MarkDirty(state.meta().uid);
+  }
 }
 
 void JobController::ReplaceEarlierService(JobState& state, const std::string& service_uid) {

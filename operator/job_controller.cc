@@ -18,6 +18,11 @@ namespace {
 // A pod that the API server took and the watch never showed was deleted in between.
 constexpr absl::Duration kCreateForgotten = absl::Seconds(60);
 constexpr size_t kVisitsPerSlice = 64;
+// A new leader asks for every waiting job: more at once would delay its own Lease.
+constexpr int kDryRunsMax = 32;
+constexpr absl::Duration kDryRunTurn = absl::Milliseconds(50);
+// How soon a Service that somebody deleted under a running job comes back.
+constexpr absl::Duration kServiceLook = absl::Seconds(60);
 
 }  // namespace
 
@@ -227,7 +232,11 @@ void JobController::AskDryRunWhenDue(JobState& state) {
   const base::SteadyTime now = clock_.SteadyNow();
   if (state.dry_run_generation != state.meta().generation ||
       (state.dry_run_again && now >= *state.dry_run_again)) {
-    StartDryRun(state);
+    if (dry_runs_in_flight_ < kDryRunsMax) {
+      StartDryRun(state);
+    } else {
+      Remind(state, kDryRunTurn);
+    }
   } else if (state.dry_run_again) {
     Remind(state, *state.dry_run_again - now);
   }
@@ -397,6 +406,9 @@ void JobController::CarryOutOnPods(JobState& state, const JobDecision& decision)
   }
   if (decision.want_service) {
     CreateCompanions(state);
+    if (state.service_confirmed) {
+      LookAfterService(state);
+    }
   }
   if (!state.service_confirmed) {
     return;  // ranks of a gang without its Service would look for rank 0 in vain
@@ -412,6 +424,16 @@ void JobController::CarryOutOnPods(JobState& state, const JobDecision& decision)
       ++created;
     }
   }
+}
+
+void JobController::LookAfterService(JobState& state) {
+  const base::SteadyTime due = state.service_seen + kServiceLook;
+  const base::SteadyTime now = clock_.SteadyNow();
+  if (now >= due) {
+    state.service_seen = now;
+    ReadExistingService(state);
+  }
+  Remind(state, std::max(due - now, kServiceLook / 4));
 }
 
 // How long each stage took, by the monotonic clock.

@@ -129,6 +129,7 @@ class JobController {
                        std::string body);
   void ReadExistingService(JobState& state);
   void ConfirmService(JobState& state);
+  void LookAfterService(JobState& state);
   void ReplaceEarlierService(JobState& state, const std::string& service_uid);
   void CompanionFailed(JobState& state, const std::string& key, const absl::Status& status);
   void DeleteJob(JobState& state);
@@ -153,7 +154,8 @@ class JobController {
   std::map<std::string, std::unique_ptr<JobState>, std::less<>> jobs_;  // by uid
   kube::WorkQueue<std::string> work_;                                   // uids of the jobs to visit
   uint64_t environment_version_ = 1;  // of everything Admit reads beside the job
-  base::SteadyTime last_bind_;        // of a pod of any gang
+  int dry_runs_in_flight_ = 0;
+  base::SteadyTime last_bind_;  // of a pod of any gang
   base::OwnedTimer pass_timer_;
   base::Alive alive_;
 };

@@ -311,6 +311,9 @@ void JobController::LosePlacement(JobState& state, const std::string& reason,
                  clock_.Now());
   }
   status.state = StateOf(status, /*placed=*/false);
+  if (state.writer.acknowledged.placement.runs.empty() && !state.writer.in_flight) {
+    Release(state);  // nobody was ever told of these homes
+  }
   WriteStatus(state);
 }
 

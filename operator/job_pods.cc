@@ -38,12 +38,11 @@ void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod) {
 void JobController::OnPod(const kube::Change<kube::Pod>& change) {
   const bool gone = change.after == nullptr ||
                     (change.before != nullptr && change.before->meta.uid != change.after->meta.uid);
+  GangPodMark mark;
   if (change.before != nullptr) {
     NoteProgress(*change.before, change.after.get());
-    const std::string_view uid = change.before->meta.Label(kJobUidLabel);
-    // A pod that lost its label, too, is no pod of that job any more.
-    if (gone || change.after->meta.Label(kJobUidLabel) != uid) {
-      ForgetPod(std::string(uid), *change.before);
+    if (gone && ReadGangPodMark(*change.before, mark)) {
+      ForgetPod(mark.job_uid, *change.before);
     }
   }
   if (gone) {
@@ -51,11 +50,9 @@ void JobController::OnPod(const kube::Change<kube::Pod>& change) {
   } else if (change.before != nullptr && change.after->Terminal() && !change.before->Terminal()) {
     RequestPass();
   }
-  if (change.after != nullptr) {
-    if (const std::string_view uid = change.after->meta.Label(kJobUidLabel); !uid.empty()) {
-      AdoptPod(change.after);
-      MarkDirty(std::string(uid));
-    }
+  if (change.after != nullptr && ReadGangPodMark(*change.after, mark)) {
+    AdoptPod(change.after);
+    MarkDirty(mark.job_uid);
   }
 }
 

@@ -32,6 +32,7 @@ struct StatusWriter {
   TrainingJobStatus acknowledged;  // what the API server has
   std::optional<TrainingJobStatus> in_flight;
   base::SteadyTime last_write;
+  std::optional<base::SteadyTime> refused_since;  // the API server itself says no, in a row
   int failures = 0;
 };
 
@@ -69,7 +70,8 @@ struct JobState {
   std::set<std::string> superseding;                 // names whose live label is being taken
   std::set<RankAndEpoch> succeeded;                  // blocks whose pod has succeeded
   std::set<std::string> companions;  // Service and ConfigMap that exist or are being created
-  bool service_confirmed = false;    // the Service of the job's name is known to be the job's
+  base::SteadyTime service_seen;
+  bool service_confirmed = false;  // the Service of the job's name is known to be the job's
 
   std::vector<std::string> excluded;  // nodes where this gang's pods could not be bound
   int withdrawals = 0;                // in a row; sets the back-off

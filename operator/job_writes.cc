@@ -16,6 +16,8 @@ namespace {
 constexpr absl::Duration kCounterWriteInterval = absl::Seconds(2);
 // With many jobs in the queue, each pass changes the positions of all: at most 100 writes a second.
 constexpr absl::Duration kCounterWriteSpacing = absl::Milliseconds(10);
+// etcd's answer, which the API server passes on as an internal error.
+constexpr absl::string_view kTooLarge = "request is too large";
 constexpr absl::Duration kRetryFirst = absl::Milliseconds(500);
 constexpr absl::Duration kRetryMax = absl::Seconds(30);
 
@@ -44,6 +46,7 @@ std::string_view WithdrawReason(const absl::Status& status) {
 // The API server judges the template before GPUs are promised to it.
 void JobController::StartDryRun(JobState& state) {
   state.dry_run = DryRun::kInFlight;
+  ++dry_runs_in_flight_;
   state.dry_run_again.reset();
   if (state.dry_run_generation != state.meta().generation) {
     state.dry_run_error.clear();
@@ -53,6 +56,7 @@ void JobController::StartDryRun(JobState& state) {
   client_.Create(kube::kPods, state.meta().namespace_name, std::move(body), {.dry_run = true},
                  kube::Lane::kWrite,
                  alive_.Wrap([this, uid = state.meta().uid](absl::StatusOr<kube::Reply> reply) {
+                   --dry_runs_in_flight_;
                    const auto found = jobs_.find(uid);
                    if (found == jobs_.end()) {
                      return;
@@ -278,6 +282,7 @@ void JobController::OnStatusWritten(const std::string& uid,
   if (reply.ok()) {
     writer.acknowledged = *std::exchange(writer.in_flight, std::nullopt);
     writer.failures = 0;
+    writer.refused_since.reset();
     const absl::StatusOr<kube::RawObject> object = kube::ObjectOf(*reply);
     const absl::StatusOr<kube::ObjectMeta> meta =
         object.ok() ? kube::DecodeMeta(*object) : object.status();
@@ -296,9 +301,14 @@ void JobController::OnStatusWritten(const std::string& uid,
   if (absl::IsNotFound(reply.status())) {
     return;  // deleted; the watch will tell
   }
-  if (absl::IsInvalidArgument(reply.status()) && !state.status.placement.runs.empty() &&
+  const base::SteadyTime now = clock_.SteadyNow();
+  const base::SteadyTime since = *(writer.refused_since = writer.refused_since.value_or(now));
+  const bool for_good = absl::IsInvalidArgument(reply.status()) ||
+                        absl::StrContains(reply.status().message(), kTooLarge) ||
+                        now - since >= options_.bind_deadline;
+  if (for_good && !state.status.placement.runs.empty() &&
       !SameStory(state.status, writer.acknowledged)) {
-    // It will never take this placement, and its GPUs are held for nothing.
+    // It does not take this placement, and its GPUs are held for nothing.
     Withdraw(state, wait_reason::kInvalidSpec,
              fmt::format("the API server refuses the status that says where the job runs: {}",
                          base::ToStd(reply.status().message())));

@@ -193,6 +193,7 @@ absl::StatusOr<TrainingJob> ParseTrainingJob(std::string_view text) {
   job.status = ParseStatus(root.Object("status"));
   RETURN_IF_ERROR(error);
   job.object = std::make_shared<const json>(std::move(object));
+  job.bytes = text.size();
   return job;
 }
 

@@ -208,6 +208,7 @@ struct TrainingJob {
   TrainingJobStatus status;
   // Whole, as the server sent it, without metadata.managedFields.
   std::shared_ptr<const nlohmann::json> object;
+  size_t bytes = 0;  // of the text that it was read from
 
   // "namespace/name".
   std::string Key() const { return meta.Key(); }

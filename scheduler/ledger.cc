@@ -58,13 +58,18 @@ ResourceVector Ledger::Impl::Held(const GangEntry& entry, const BlockRecord& blo
   return held;
 }
 
+bool SameNamespace(std::string_view pod, std::string_view gang) {
+  return pod.substr(0, pod.find('/')) == gang.substr(0, gang.find('/'));
+}
+
 PodRecord* Ledger::Impl::PresentPod(const GangEntry& entry, const BlockRecord& block) {
   const auto it = entry.pods.find(block.first_rank);
   if (it == entry.pods.end()) {
     return nullptr;
   }
   for (PodRecord* pod : it->second) {
-    if (pod->state.epoch == block.epoch && pod->place == block.place && !pod->state.deleting) {
+    if (pod->state.epoch == block.epoch && pod->place == block.place && !pod->state.deleting &&
+        SameNamespace(pod->state.name, entry.gang.name)) {
       return pod;
     }
   }

@@ -25,6 +25,10 @@
 
 namespace asterism::scheduler {
 
+// Of two names "namespace/name": a pod of another namespace is none of the gang's, whatever it
+// says.
+bool SameNamespace(std::string_view pod, std::string_view gang);
+
 struct PodRecord {
   PodState state;
   PlaceId place = 0;  // of its node, or of its pin while it has no node

@@ -36,12 +36,14 @@ ResourceVector SaturatedSum(const ExactVector& sum) {
 // Follows the rule of the header again, from the pods alone.
 const PodState* PresentByRule(
     const std::map<std::string, std::unique_ptr<PodRecord>, std::less<>>& pods,
-    const std::string& gang_uid, const BlockRecord& block, const std::string& node) {
+    const GangEntry& entry, const std::string& gang_uid, const BlockRecord& block,
+    const std::string& node) {
   for (const auto& [uid, record] : pods) {
     const PodState& pod = record->state;
     const std::string& place = pod.node.empty() ? pod.pinned_node : pod.node;
     if (pod.gang_uid == gang_uid && pod.first_rank == block.first_rank &&
-        pod.epoch == block.epoch && place == node && !pod.deleting) {
+        pod.epoch == block.epoch && place == node && !pod.deleting &&
+        SameNamespace(pod.name, entry.gang.name)) {
       return &pod;
     }
   }
@@ -95,7 +97,7 @@ absl::Status Ledger::Verify() const {
   for (const auto& [gang_uid, entry] : impl_->gangs) {
     for (const BlockRecord& block : entry->blocks) {
       const std::string& node = impl_->rows.row(block.place).state.name;
-      const PodState* expected = PresentByRule(impl_->pods, gang_uid, block, node);
+      const PodState* expected = PresentByRule(impl_->pods, *entry, gang_uid, block, node);
       if (expected != (block.pod == nullptr ? nullptr : &block.pod->state)) {
         return absl::InternalError(
             fmt::format("ledger: node \"{}\": the present pod of rank {} of gang {} is wrong", node,

@@ -256,6 +256,47 @@ TEST_F(ControlPlaneTest, AForgedPodOfAnotherNamespaceHarmsNobody) {
   EXPECT_EQ(Epoch("llama"), 1);
 }
 
+// Who may patch pods may change their annotations; owner and name stay what they are.
+TEST_F(ControlPlaneTest, AChangedAnnotationHidesNoPod) {
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  const std::string pod = cluster_.PodsOf("llama").begin()->first;
+  cluster_.server().Merge(kube::kPods, {"research", pod},
+                          {{"metadata",
+                            {{"annotations", {{"asterism.dev/epoch", "77"}}},
+                             {"labels", {{"asterism.dev/job-uid", nullptr}}}}}});
+  cluster_.Run(absl::Seconds(2));
+  cluster_.EndPod(pod, 3);
+  EXPECT_TRUE(cluster_.RunUntil([&] { return Epoch("llama") == 2; })) << "its failure is seen";
+  EXPECT_TRUE(Reaches("llama", "Running"));
+}
+
+TEST_F(ControlPlaneTest, APlacementThatCannotBeRecordedHoldsNoGpus) {
+  cluster_.server().SetAdmission(
+      [&](const kube::ResourceType& type, std::string_view, nlohmann::json& object) {
+        const bool placed = object.contains("status") && object["status"].contains("placement") &&
+                            object["status"]["placement"].contains("runs");
+        return type.plural == "trainingjobs" && object["metadata"]["name"] == "hog" && placed
+                   ? absl::InternalError("etcdserver: request is too large")
+                   : absl::OkStatus();
+      });
+  cluster_.CreateJob("hog", 8 * 16);
+  cluster_.Run(absl::Seconds(3));
+  cluster_.CreateJob("llama", 32);
+  EXPECT_TRUE(Reaches("llama", "Running"));
+  EXPECT_THAT(cluster_.PodsOf("hog"), IsEmpty());
+}
+
+TEST_F(ControlPlaneTest, AServiceDeletedUnderARunningJobComesBack) {
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  cluster_.server().Remove(kube::kServices, {"research", "llama"});
+  EXPECT_TRUE(cluster_.RunUntil([&] {
+    return cluster_.server().Find(kube::kServices, {"research", "llama"}) != nullptr;
+  }));
+  EXPECT_EQ(cluster_.StateOf("llama"), "Running");
+}
+
 TEST_F(ControlPlaneTest, ATemplateThatIsForbiddenForAMomentIsAskedForAgain) {
   bool account = false;
   cluster_.server().SetAdmission(

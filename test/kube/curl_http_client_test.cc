@@ -22,6 +22,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
+#include "base/small_file.h"
 #include "fmt/format.h"
 
 namespace asterism::kube {
@@ -48,7 +49,7 @@ int FreePort() {
 }
 
 std::string ReadAll(const std::string& path) {
-  return ReadSmallFile(path).value_or("");
+  return base::ReadSmallFile(path).value_or("");
 }
 
 class Nghttpd {

@@ -140,7 +140,7 @@ TEST_F(KubeconfigTest, ErrorsNameFieldAndRemedy) {
   ExpectError(With("\"https://10.0.0.1:6443/\"", "10.0.0.1"), "clusters[\"here\"]: server");
   ExpectError(With("Q0E=", "'?'"), "certificate-authority-data is not base64");
   ExpectError(With("certificate-authority-data: Q0E=", "certificate-authority: none.crt"),
-              "cannot read file");
+              "cannot read ");
   ExpectError(With("certificate-authority-data: Q0E=", "proxy-url: http://p"),
               "proxy-url is not supported");
   ExpectError(With("Q0E=", "Q0E=, insecure-skip-tls-verify: true"), "remove one");
@@ -186,7 +186,7 @@ TEST_F(KubeconfigTest, ChoosesTheSource) {
   EXPECT_FALSE(LoadApiConfig(clock_, options).ok());
   options.path = folder_ + "/missing";
   EXPECT_THAT(std::string(LoadApiConfig(clock_, options).status().message()),
-              HasSubstr("cannot read file"));
+              HasSubstr("cannot read "));
 }
 
 TEST_F(KubeconfigTest, RunsAnExecPlugin) {

@@ -62,9 +62,8 @@ class JobReconcilerTest : public ::testing::Test {
     pod->phase = phase;
     pod->pinned_node_name = "node-" + std::to_string(block);
     pod->node_name = bound ? pod->pinned_node_name : "";
-    pods_[pod->meta.name] = {.pod = pod,
-                             .mark = {job_.meta.uid, block * 8, block * 8 + 7, epoch},
-                             .first_seen = seen_.steady_now};
+    pods_[pod->meta.name] = {
+        .pod = pod, .mark = {job_.meta.uid, block * 8, epoch}, .first_seen = seen_.steady_now};
     return *pod;
   }
 
