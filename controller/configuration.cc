@@ -32,7 +32,7 @@ Rules between fields:
 * `tls.certFile` and `tls.keyFile` come together; `tls.clientCaFile` needs them;
 * level names: `[a-z0-9-]`, 1 to 32 characters, unique. The first and the last level have no source,
   each other level has `source: {label: KEY}`, where KEY is a node label that people or tools write.
-  Labels `asterism.dev/domain-*` are written by Asterism and never read.
+  Labels `asterism.dev/domain-*` are kept for the output of Asterism and are no source.
 
 Fields marked *live* are taken over when the file changes. A change of any other field is logged and
 waits for a restart.
