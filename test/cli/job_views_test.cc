@@ -56,8 +56,8 @@ json FailedJob() {
   json job = TestJob("broken", 8);
   job["status"]["state"] = "Failed";
   job["status"]["completionTime"] = "2026-11-30T10:10:00Z";
-  job["status"]["conditions"] = {
-      TestCondition("Failed", "RestartsExhausted", "restarted 3 times, as often as allowed")};
+  job["status"]["conditions"] = nlohmann::json::array(
+      {TestCondition("Failed", "RestartsExhausted", "restarted 3 times, as often as allowed")});
   return job;
 }
 

@@ -193,7 +193,7 @@ inline nlohmann::json TestQueue(const std::string& name, int64_t used, int64_t l
             {"borrowed", std::max<int64_t>(0, used - 1024)},
             {"limit", limit},
             {"pending", {{"jobs", 2}, {"gpus", 1024}}},
-            {"conditions", {TestCondition("Ready", "Ready", "")}}}}};
+            {"conditions", nlohmann::json::array({TestCondition("Ready", "Ready", "")})}}}};
 }
 
 inline operators::TrainingJob Parsed(const nlohmann::json& job) {
