@@ -37,6 +37,7 @@ class ExecCredentialsTest : public ::testing::Test {
   void Hold(bool held) {
     absl::MutexLock lock(&mutex_);
     held_ = held;
+    changed_.SignalAll();
   }
   void Fail(bool fail) {
     absl::MutexLock lock(&mutex_);
@@ -49,9 +50,9 @@ class ExecCredentialsTest : public ::testing::Test {
   // Waits until the plug-in has begun its `count`th run.
   void AwaitRuns(int count) {
     absl::MutexLock lock(&mutex_);
-    const auto begun = [this, count]()
-                           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return runs_ >= count; };
-    mutex_.Await(absl::Condition(&begun));
+    while (runs_ < count) {
+      changed_.Wait(&mutex_);
+    }
   }
   // The token, or the message of the error.
   std::string Token() {
@@ -77,8 +78,10 @@ class ExecCredentialsTest : public ::testing::Test {
   absl::StatusOr<std::string> Run() {
     absl::MutexLock lock(&mutex_);
     const int run = ++runs_;
-    mutex_.Await(absl::Condition(
-        +[](bool* held) { return !*held; }, &held_));
+    changed_.SignalAll();
+    while (held_) {
+      changed_.Wait(&mutex_);
+    }
     if (fail_) {
       return absl::UnauthenticatedError(fmt::format("run {} failed", run));
     }
@@ -89,6 +92,7 @@ class ExecCredentialsTest : public ::testing::Test {
   }
 
   mutable absl::Mutex mutex_;
+  absl::CondVar changed_;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   bool fail_ ABSL_GUARDED_BY(mutex_) = false;
   int runs_ ABSL_GUARDED_BY(mutex_) = 0;
