@@ -34,17 +34,18 @@ std::atomic<int64_t> allocation_count{0};
 
 }  // namespace
 
-void* operator new(size_t size) {
+// Not inlined: at -O3 GCC would see malloc on one side only and warn of a mismatch.
+[[gnu::noinline]] void* operator new(size_t size) {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(size == 0 ? 1 : size); memory != nullptr) {
     return memory;
   }
   std::abort();
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
 
