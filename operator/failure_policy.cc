@@ -279,7 +279,7 @@ FirstCause FindFirstCause(const std::vector<LostPod>& lost, absl::Time now) {
     // Clocks of nodes run ahead, and a deletion time lies a grace period ahead.
     evidence.time = std::min(evidence.time, now);
     const auto key = [](const Evidence& of, const LostPod& pod) {
-      return std::tuple(of.time, !of.exited, pod.first_rank);
+      return std::tuple(of.time, !of.exited, pod.seen, pod.first_rank);
     };
     if (first == nullptr || key(evidence, candidate) < key(cause, *first)) {
       first = &candidate;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "kube/pod.h"
 #include "operator/training_job.h"
 
@@ -28,12 +29,15 @@ struct LostPod {
   bool node_gone = false;  // the node is deleted or not ready
   // The training container; empty: whichever failed first.
   std::string container_name;
+  // When the watch told the failure, by our own clock; 0: not told.
+  base::SteadyTime seen;
 };
 
 // The earliest failure of the lost pods, with reason NodeFailure, Preempted, OOMKilled or AppError.
 // `lost` is not empty. An exit counts from when the container finished, an eviction from its
 // condition, a pod that is only gone from `now`; so a real exit beats the pods that vanish after
-// it. Ties fall to the real exit, then to the lower rank.
+// it. Ties fall to the real exit, then to what the watch told first (times of containers are whole
+// seconds), then to the lower rank.
 //
 // What says what, first match: condition DisruptionTarget; the pod's reason (kubelet); deleted
 // while its container had not failed by itself; reason and exit code of the container. A deleted or

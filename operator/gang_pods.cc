@@ -84,6 +84,7 @@ std::vector<LostPod> GangPods::FindLost(bool was_bound) const {
     const bool node_deleted = bound && !seen_.node_exists(pod.node_name);
     if (pod.phase == "Failed" || taken_away || (node_deleted && pod.phase != "Succeeded")) {
       candidate.pod = &pod;
+      candidate.seen = job_pod->failed_since.value_or(base::SteadyTime{});
       lost.push_back(candidate);
     }
   }

@@ -19,6 +19,7 @@ void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod) {
       known != state.pods.end() && known->second.pod->meta.uid == pod->meta.uid) {
     job_pod.first_seen = known->second.first_seen;
     job_pod.unschedulable_since = known->second.unschedulable_since;
+    job_pod.failed_since = known->second.failed_since;
   }
   const kube::Condition* scheduled = kube::FindCondition(pod->conditions, "PodScheduled");
   if (scheduled == nullptr || scheduled->status != "False" ||
@@ -26,6 +27,9 @@ void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod) {
     job_pod.unschedulable_since.reset();
   } else if (!job_pod.unschedulable_since) {
     job_pod.unschedulable_since = clock_.SteadyNow();
+  }
+  if (pod->phase == "Failed" && !job_pod.failed_since) {
+    job_pod.failed_since = clock_.SteadyNow();
   }
   state.creating.erase(pod->meta.name);
   state.create_errors.erase(pod->meta.name);

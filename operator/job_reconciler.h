@@ -43,6 +43,7 @@ struct JobPod {
   // By our own clock: deadlines must not move when a wall clock is stepped.
   base::SteadyTime first_seen;
   std::optional<base::SteadyTime> unschedulable_since;  // kube-scheduler's condition says so
+  std::optional<base::SteadyTime> failed_since;         // when the watch told it first
 };
 
 // That the API server answers the creation of a pod with errors.

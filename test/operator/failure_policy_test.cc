@@ -161,6 +161,11 @@ TEST(FindFirstCause, IsTheEarliest) {
   // Times of containers have whole seconds.
   late.terminated[0].finished_at = early.terminated[0].finished_at;
   EXPECT_EQ(FindFirstCause({Lost(&early, 8), Lost(&late, 0)}, kNow).rank, 0);
+  LostPod told_first = Lost(&early, 8);
+  LostPod told_later = Lost(&late, 0);
+  told_first.seen = {1};
+  told_later.seen = {2};
+  EXPECT_EQ(FindFirstCause({told_first, told_later}, kNow).rank, 8);
   // A real exit beats a pod that is only gone.
   EXPECT_EQ(FindFirstCause({Lost(nullptr, 0), Lost(&early, 8)}, kNow).rank, 8);
   early.terminated[0].finished_at = kNow + absl::Hours(1);  // a clock that runs ahead

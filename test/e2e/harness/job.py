@@ -4,6 +4,7 @@ import json
 import time
 
 from harness import placement, pods as pod_facts
+from harness.api import ApiError
 from harness.failure import require
 
 _GONE_S = 60.0
@@ -91,9 +92,19 @@ class Job:
     def annotate_pod(self, index, **behaviour):
         """Tells a simulated pod what to do: `exit_code="3"`. `index`: among the live pods, in rank order."""
         pod = self.live_pods()[index]
-        annotations = {f"rig.asterism.dev/{key.replace('_', '-')}": value for key, value in behaviour.items()}
-        self._cluster.api.patch("Pod", pod_facts.name(pod), {"metadata": {"annotations": annotations}}, self.namespace)
+        require(self.annotate(pod, **behaviour), f"pod {pod_facts.name(pod)} is gone")
         return pod
+
+    def annotate(self, pod, **behaviour):
+        """The same for a pod that may be gone by now: False then."""
+        annotations = {f"rig.asterism.dev/{key.replace('_', '-')}": value for key, value in behaviour.items()}
+        try:
+            self._cluster.api.patch("Pod", pod_facts.name(pod), {"metadata": {"annotations": annotations}}, self.namespace)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return False
+        return True
 
     def delete(self, **options):
         self._cluster.api.delete("TrainingJob", self.name, self.namespace, **options)

@@ -88,9 +88,10 @@ def the_job_fails_when_its_restarts_are_used_up(cluster):
 @scenario()
 def the_first_cause_is_named_and_not_the_ranks_that_died_of_it(cluster):
     job = cluster.run_job("cascade", 64)
+    pods = job.live_pods()
     cause = job.annotate_pod(5, exit_code="11")
-    for index in range(3):
-        job.annotate_pod(index, exit_code="1")
+    for pod in pods[:3]:
+        job.annotate(pod, exit_code="1")    # as far as the restart has left them
     job.wait_restarted()
     require_equal(job.restarts["last"]["pod"], pod_facts.name(cause), "pod of the first cause")
     require_equal(job.restarts["count"], 1, "one failure is one restart")
