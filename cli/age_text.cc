@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "operator/json_fields.h"
 
 namespace asterism::cli {
 namespace {
@@ -68,7 +70,7 @@ std::string TimeText(absl::Time time) {
   if (time == absl::InfinitePast() || time == absl::InfiniteFuture()) {
     return "";
   }
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+  return operators::FormatSeconds(time);
 }
 
 }  // namespace asterism::cli

@@ -77,19 +77,9 @@ class Reader {
       arguments_.names.push_back(word);
       return absl::OkStatus();
     }
-    std::vector<std::string> known;
-    known.reserve(AllVerbs().size());
-    for (const VerbDescription& verb : AllVerbs()) {
-      if (verb.name == word) {
-        verb_ = &verb;
-        arguments_.verb = verb.verb;
-        return absl::OkStatus();
-      }
-      known.emplace_back(verb.name);
-    }
-    const std::string meant = DidYouMean(word, known);
-    return Misuse(
-        fmt::format("\"{}\" is no verb{} (use {})", Escaped(word), meant, fmt::join(known, ", ")));
+    ASSIGN_OR_RETURN(verb_, FindVerb(word));
+    arguments_.verb = verb_->verb;
+    return absl::OkStatus();
   }
 
   absl::Status TakeLong(std::string_view text) {
@@ -303,6 +293,19 @@ const std::vector<VerbDescription>& AllVerbs() {
       {Verb::kHelp, "help", "[VERB]", "this text, or that of a verb", {}},
   };
   return verbs;
+}
+
+absl::StatusOr<const VerbDescription*> FindVerb(std::string_view name) {
+  std::vector<std::string> known;
+  known.reserve(AllVerbs().size());
+  for (const VerbDescription& verb : AllVerbs()) {
+    if (verb.name == name) {
+      return &verb;
+    }
+    known.emplace_back(verb.name);
+  }
+  return Misuse(fmt::format("\"{}\" is no verb{} (use {})", Escaped(name), DidYouMean(name, known),
+                            fmt::join(known, ", ")));
 }
 
 const VerbDescription& DescriptionOf(Verb verb) {

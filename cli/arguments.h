@@ -79,6 +79,8 @@ struct VerbDescription {
 };
 
 const std::vector<VerbDescription>& AllVerbs();
+// Errors name the verbs that are near.
+absl::StatusOr<const VerbDescription*> FindVerb(std::string_view name);
 const VerbDescription& DescriptionOf(Verb verb);
 const OptionDescription& DescriptionOf(Option option);
 

@@ -328,16 +328,8 @@ absl::StatusOr<std::string> HelpOf(const Arguments& arguments) {
   if (arguments.verb != Verb::kHelp || arguments.names.empty()) {
     return UsageText(arguments.verb);
   }
-  std::vector<std::string> known;
-  for (const VerbDescription& verb : AllVerbs()) {
-    if (verb.name == arguments.names[0]) {
-      return UsageText(verb.verb);
-    }
-    known.emplace_back(verb.name);
-  }
-  return absl::InvalidArgumentError(
-      fmt::format("\"{}\" is no verb{} (use {})", Escaped(arguments.names[0]),
-                  DidYouMean(arguments.names[0], known), fmt::join(known, ", ")));
+  ASSIGN_OR_RETURN(const VerbDescription* verb, FindVerb(arguments.names[0]));
+  return UsageText(verb->verb);
 }
 
 }  // namespace

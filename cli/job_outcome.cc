@@ -5,6 +5,7 @@
 
 #include "cli/arguments.h"
 #include "operator/conditions.h"
+#include "operator/job_reconciler.h"
 
 namespace asterism::cli {
 namespace {
@@ -28,10 +29,10 @@ bool IsAmong(const Words& words, std::string_view word) {
 
 JobOutcome OutcomeOf(const operators::TrainingJob& job) {
   const operators::TrainingJobStatus& status = job.status;
-  if (status.state == "Succeeded") {
+  if (status.Is(operators::kSucceeded)) {
     return JobOutcome::kPlaced;
   }
-  if (status.state == "Failed" || IsAmong(kNeverReasons, status.waiting.reason)) {
+  if (status.Is(operators::kFailed) || IsAmong(kNeverReasons, status.waiting.reason)) {
     return JobOutcome::kNever;
   }
   const bool placed = status.Is(operators::kPlaced) && status.waiting.reason.empty();
@@ -67,7 +68,7 @@ std::string StateOf(const operators::TrainingJob& job) {
 }
 
 bool HasEnded(const operators::TrainingJob& job) {
-  return job.status.state == "Succeeded" || job.status.state == "Failed";
+  return operators::Finished(job.status);
 }
 
 std::vector<JobWarning> WarningsOf(const operators::TrainingJob& job) {

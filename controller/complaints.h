@@ -34,8 +34,8 @@ class Complaints {
 
 // The entry of `known` (not empty) that the fewest changed letters lead to; the first of several.
 std::string_view NearestName(std::string_view name, const std::vector<std::string_view>& known);
-// How many letters must be inserted, removed or replaced; only the first 64 of each are looked at.
-size_t EditDistance(std::string_view left, std::string_view right);
+// What `NearestName` measures.
+size_t Distance(std::string_view left, std::string_view right);
 
 // A name or value from a file for a message: in quotes, escaped, at most 60 bytes of it.
 std::string Shown(std::string_view text);

@@ -59,9 +59,9 @@ std::vector<std::string_view> KeysOf(std::string_view group) {
 std::string NearestField(std::string_view group, std::string_view key) {
   const std::string_view near_by = NearestName(key, KeysOf(group));
   std::string nearest = group.empty() ? std::string(near_by) : fmt::format("{}.{}", group, near_by);
-  size_t distance = EditDistance(key, near_by);
+  size_t distance = Distance(key, near_by);
   for (const ConfigurationField& field : ConfigurationFields()) {
-    if (const size_t other = EditDistance(key, field.key()); other < distance) {
+    if (const size_t other = Distance(key, field.key()); other < distance) {
       distance = other;
       nearest = field.path;
     }

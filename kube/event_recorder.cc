@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cut_text.h"
 #include "base/log.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -16,19 +17,6 @@ constexpr absl::Duration kSweepPeriod = absl::Minutes(1);
 
 std::string EventTime(absl::Time time) {
   return absl::FormatTime("%Y-%m-%d%ET%H:%M:%E6SZ", time, absl::UTCTimeZone());
-}
-
-// Cuts at a boundary of UTF-8 characters.
-std::string CutNote(std::string note) {
-  if (note.size() <= kMaxNote) {
-    return note;
-  }
-  size_t end = kMaxNote - 3;
-  while (end > 0 && (static_cast<unsigned char>(note[end]) & 0xc0) == 0x80) {
-    --end;
-  }
-  note.resize(end);
-  return note + "...";
 }
 
 nlohmann::json ReferenceJson(const ObjectReference& reference) {
@@ -103,7 +91,7 @@ bool EventRecorder::Allow(const ObjectReference& object) {
 }
 
 void EventRecorder::Record(EventRecord record) {
-  record.note = CutNote(std::move(record.note));
+  record.note = base::CutText(record.note, kMaxNote);
   const std::string key = KeyOf(record);
   if (const auto known = series_.find(key); known != series_.end()) {
     Series& series = known->second;

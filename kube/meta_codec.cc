@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/cut_text.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "kube/quantity.h"
@@ -32,16 +33,7 @@ void Keep(KeptPairs kept, std::string_view key, std::string_view value, StringPa
 }  // namespace
 
 std::string BoundedMessage(std::string_view text) {
-  constexpr std::string_view kEnd = "...";
-  if (text.size() <= kMessageBytesMax) {
-    return std::string(text);
-  }
-  size_t end = kMessageBytesMax - kEnd.size();
-  // 10xxxxxx are the later bytes of a UTF-8 character.
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  return std::string(text.substr(0, end)).append(kEnd);
+  return base::CutText(text, kMessageBytesMax);
 }
 
 ObjectMeta MetaFrom(const metav1::ObjectMeta& message, KeptMeta kept) {

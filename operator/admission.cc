@@ -189,7 +189,6 @@ class Admitter {
                                                               : scheduler::PlacementPolicy::kAuto;
     if (const auto spec = body.find("spec"); spec != body.end()) {
       out_.fit = ReadTemplateFit(*spec);
-      request.node_classes = environment_.feed.node_classes().Allowed(out_.fit);
     }
   }
 

@@ -42,9 +42,10 @@ struct AdmissionEnvironment {
 struct Admission {
   std::optional<Refusal> refusal;
   GangShape shape;
-  std::optional<PodBuilder> builder;    // set unless refused
-  scheduler::PlacementRequest request;  // node_classes as of the admission; `fit` gives newer ones
-  TemplateFit fit;                      // which nodes the pod's own rules allow
+  std::optional<PodBuilder> builder;  // set unless refused
+  // Without node_classes: which classes there are changes, so whoever places takes them from `fit`.
+  scheduler::PlacementRequest request;
+  TemplateFit fit;  // which nodes the pod's own rules allow
   int32_t priority = 0;
   std::string command_warning;
   std::string ignored_fields;  // a warning, too

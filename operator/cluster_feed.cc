@@ -1,10 +1,8 @@
 #include "operator/cluster_feed.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "base/check.h"
@@ -53,21 +51,6 @@ Amounts ToVector(const kube::ResourceAmounts& amounts, const scheduler::Resource
   return vector;
 }
 
-// Takes "<number>" from the front.
-bool TakeNumber(std::string_view& text, int64_t& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  return error == std::errc() && number >= 0;
-}
-
-bool TakePrefix(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) {
-    return false;
-  }
-  text.remove_prefix(prefix.size());
-  return true;
-}
-
 }  // namespace
 
 bool ReadGangPodMark(const kube::Pod& pod, GangPodMark& mark) {
@@ -76,11 +59,13 @@ bool ReadGangPodMark(const kube::Pod& pod, GangPodMark& mark) {
       !std::string_view(owner->api_version).starts_with(kTrainingJobs.group)) {
     return false;
   }
-  mark.job_uid = owner->uid;
-  std::string_view rest = pod.meta.name;
-  return TakePrefix(rest, scheduler::GangInstance(owner->name, owner->uid)) &&
-         TakePrefix(rest, "-r") && TakeNumber(rest, mark.first_rank) && TakePrefix(rest, "-e") &&
-         TakeNumber(rest, mark.epoch) && rest.empty();
+  const std::optional<scheduler::GangPodNumbers> numbers =
+      scheduler::ReadGangPodName(pod.meta.name, owner->name, owner->uid);
+  if (!numbers) {
+    return false;
+  }
+  mark = {.job_uid = owner->uid, .first_rank = numbers->first_rank, .epoch = numbers->epoch};
+  return true;
 }
 
 ClusterFeed::ClusterFeed(Options options, base::SnapshotCell<scheduler::LedgerView>& cell)

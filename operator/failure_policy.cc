@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/cut_text.h"
 #include "fmt/format.h"
 #include "operator/json_fields.h"
 
@@ -67,7 +68,7 @@ struct Evidence {
 
 // Foreign text inside a message: one line, bounded.
 std::string Quote(std::string_view text) {
-  std::string line(CutText(text, kQuoteBytesMax));
+  std::string line(base::CutText(text, kQuoteBytesMax));
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
       c = ' ';

@@ -13,8 +13,6 @@
 namespace asterism::operators {
 namespace {
 
-constexpr absl::Duration kRetry = absl::Milliseconds(500);
-
 enum class CompanionOwner { kThisJob, kEarlierJob, kSomebodyElse };
 
 CompanionOwner OwnerOf(const kube::ObjectMeta& companion, const kube::ObjectMeta& job) {
@@ -89,7 +87,7 @@ void JobController::ReadExistingService(JobState& state) {
                     object.ok() ? kube::DecodeMeta(*object) : object.status();
                 if (!meta.ok()) {
                   job.companions.erase(key);
-                  Remind(job, kRetry);
+                  Remind(job, kRetryFirst);
                   return;
                 }
                 const CompanionOwner owner = OwnerOf(*meta, job.meta());
@@ -143,7 +141,7 @@ void JobController::CompanionFailed(JobState& state, const std::string& key,
              fmt::format("{}: {}", key, base::ToStd(status.message())));
     return;
   }
-  Remind(state, kRetry);
+  Remind(state, kRetryFirst);
 }
 
 }  // namespace asterism::operators

@@ -81,7 +81,12 @@ JobController::~JobController() {
 void JobController::Start(const kube::Store<TrainingJob>& jobs,
                           const kube::Store<kube::Pod>& pods) {
   jobs.ForEach([&](const kube::Shared<TrainingJob>& job) { AdoptJob(job); });
-  pods.ForEach([&](const kube::Shared<kube::Pod>& pod) { AdoptPod(pod); });
+  GangPodMark mark;
+  pods.ForEach([&](const kube::Shared<kube::Pod>& pod) {
+    if (ReadGangPodMark(*pod, mark)) {
+      AdoptPod(pod, mark);
+    }
+  });
   for (const auto& [uid, state] : jobs_) {
     RestorePlacement(*state);
     MarkDirty(uid);
@@ -427,13 +432,12 @@ void JobController::CarryOutOnPods(JobState& state, const JobDecision& decision)
 }
 
 void JobController::LookAfterService(JobState& state) {
-  const base::SteadyTime due = state.service_seen + kServiceLook;
   const base::SteadyTime now = clock_.SteadyNow();
-  if (now >= due) {
+  if (now >= state.service_seen + kServiceLook) {
     state.service_seen = now;
     ReadExistingService(state);
   }
-  Remind(state, std::max(due - now, kServiceLook / 4));
+  Remind(state, state.service_seen + kServiceLook - now);
 }
 
 // How long each stage took, by the monotonic clock.

@@ -78,7 +78,7 @@ class JobController {
 
  private:
   void AdoptJob(kube::Shared<TrainingJob> job);
-  void AdoptPod(const kube::Shared<kube::Pod>& pod);
+  void AdoptPod(const kube::Shared<kube::Pod>& pod, const GangPodMark& mark);
   void RestorePlacement(JobState& state);
   void ForgetIfDone(const std::string& uid);
   void ForgetPod(const std::string& uid, const kube::Pod& pod);

@@ -5,12 +5,9 @@
 
 namespace asterism::operators {
 
-void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod) {
-  JobPod job_pod{.pod = pod, .first_seen = clock_.SteadyNow()};
-  if (!ReadGangPodMark(*pod, job_pod.mark)) {
-    return;
-  }
-  const auto found = jobs_.find(job_pod.mark.job_uid);
+void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod, const GangPodMark& mark) {
+  JobPod job_pod{.pod = pod, .mark = mark, .first_seen = clock_.SteadyNow()};
+  const auto found = jobs_.find(mark.job_uid);
   if (found == jobs_.end() || found->second->meta().namespace_name != pod->meta.namespace_name) {
     return;  // the job is gone and the garbage collector takes its pods, or it is no pod of ours
   }
@@ -34,7 +31,7 @@ void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod) {
   state.creating.erase(pod->meta.name);
   state.create_errors.erase(pod->meta.name);
   if (pod->phase == "Succeeded") {
-    state.succeeded.insert({job_pod.mark.first_rank, job_pod.mark.epoch});
+    state.succeeded.insert({mark.first_rank, mark.epoch});
   }
   state.pods[pod->meta.name] = std::move(job_pod);
 }
@@ -55,7 +52,7 @@ void JobController::OnPod(const kube::Change<kube::Pod>& change) {
     RequestPass();
   }
   if (change.after != nullptr && ReadGangPodMark(*change.after, mark)) {
-    AdoptPod(change.after);
+    AdoptPod(change.after, mark);
     MarkDirty(mark.job_uid);
   }
 }

@@ -82,6 +82,9 @@ struct JobState {
   std::string state_in_metrics;
 };
 
+// The first pause before a call that failed is made again.
+inline constexpr absl::Duration kRetryFirst = absl::Milliseconds(500);
+
 // An answer of the API server that asking again at once cannot cure, and what the job then waits
 // for.
 bool Hopeless(const absl::Status& status);

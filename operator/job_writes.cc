@@ -18,7 +18,6 @@ constexpr absl::Duration kCounterWriteInterval = absl::Seconds(2);
 constexpr absl::Duration kCounterWriteSpacing = absl::Milliseconds(10);
 // etcd's answer, which the API server passes on as an internal error.
 constexpr absl::string_view kTooLarge = "request is too large";
-constexpr absl::Duration kRetryFirst = absl::Milliseconds(500);
 constexpr absl::Duration kRetryMax = absl::Seconds(30);
 
 absl::Duration RetryDelay(int failures) {
@@ -302,10 +301,12 @@ void JobController::OnStatusWritten(const std::string& uid,
     return;  // deleted; the watch will tell
   }
   const base::SteadyTime now = clock_.SteadyNow();
-  const base::SteadyTime since = *(writer.refused_since = writer.refused_since.value_or(now));
+  if (!writer.refused_since) {
+    writer.refused_since = now;
+  }
   const bool for_good = absl::IsInvalidArgument(reply.status()) ||
                         absl::StrContains(reply.status().message(), kTooLarge) ||
-                        now - since >= options_.bind_deadline;
+                        now - *writer.refused_since >= options_.bind_deadline;
   if (for_good && !state.status.placement.runs.empty() &&
       !SameStory(state.status, writer.acknowledged)) {
     // It does not take this placement, and its GPUs are held for nothing.

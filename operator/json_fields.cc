@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "base/cut_text.h"
 #include "base/strings.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -126,7 +127,7 @@ void JsonFields::WrongType(std::string_view name, const json& value,
   if (first_error_->ok()) {
     const std::string shown =
         value.is_structured() ? std::string("an ") + value.type_name() : DumpJson(value);
-    Fail(name, fmt::format("must be {}, not {}", wanted, CutText(shown, 64)));
+    Fail(name, fmt::format("must be {}, not {}", wanted, base::CutText(shown, 64)));
   }
 }
 
@@ -242,7 +243,7 @@ kube::StringPairs JsonFields::Pairs(std::string_view name) const {
   }
   for (const auto& [key, value] : map.object_->items()) {
     if (!value.is_string()) {
-      map.WrongType(CutText(key, 64), value, "a string");
+      map.WrongType(base::CutText(key, 64), value, "a string");
       return {};
     }
     result.emplace(key, value.get_ref<const std::string&>());
@@ -333,7 +334,7 @@ json ConditionsJson(std::vector<kube::Condition> conditions) {
              {"status", condition.status},
              {"lastTransitionTime", FormatSeconds(condition.last_transition_time)},
              {"reason", condition.reason},
-             {"message", CutText(condition.message, kConditionMessageBytesMax)}});
+             {"message", base::CutText(condition.message, kConditionMessageBytesMax)}});
     if (condition.observed_generation != 0) {
       entry["observedGeneration"] = condition.observed_generation;
     }
@@ -347,19 +348,6 @@ std::string FormatSeconds(absl::Time time) {
 
 std::string FormatMicroseconds(absl::Time time) {
   return FormatUtc("%E4Y-%m-%dT%H:%M:%E6SZ", time);
-}
-
-std::string CutText(std::string_view text, size_t bytes) {
-  constexpr std::string_view kEnd = "...";
-  if (text.size() <= bytes) {
-    return std::string(text);
-  }
-  size_t end = bytes > kEnd.size() ? bytes - kEnd.size() : 0;
-  // 10xxxxxx are the later bytes of a UTF-8 character.
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;
-  }
-  return std::string(text.substr(0, end)).append(kEnd);
 }
 
 }  // namespace asterism::operators

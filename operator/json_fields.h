@@ -90,7 +90,4 @@ nlohmann::json ConditionsJson(std::vector<kube::Condition> conditions);
 std::string FormatSeconds(absl::Time time);
 std::string FormatMicroseconds(absl::Time time);
 
-// The first `bytes` bytes of text, cut at a whole UTF-8 character, "..." at the end when cut.
-std::string CutText(std::string_view text, size_t bytes);
-
 }  // namespace asterism::operators

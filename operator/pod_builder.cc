@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/cut_text.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "kube/quantity.h"
@@ -39,7 +40,7 @@ absl::Status CheckMeta(const kube::ObjectMeta& meta) {
     return absl::InvalidArgumentError(fmt::format(
         "metadata.name: \"{}\" cannot become a host name: at most 40 characters, start "
         "with a lower case letter, then lower case letters, digits and -, the last no -",
-        CutText(name, 64)));
+        base::CutText(name, 64)));
   }
   if (meta.namespace_name.empty() || meta.uid.empty()) {
     return absl::InvalidArgumentError(
@@ -56,7 +57,7 @@ absl::Status CheckSharedMemory(const std::string& text) {
   if (!bytes.ok() || *bytes <= 0) {
     return absl::InvalidArgumentError(
         fmt::format("spec.sharedMemory: \"{}\": use Auto, \"Off\" or a quantity such as 64Gi",
-                    CutText(text, 64)));
+                    base::CutText(text, 64)));
   }
   return absl::OkStatus();
 }

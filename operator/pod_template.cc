@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/cut_text.h"
 #include "fmt/format.h"
 #include "kube/quantity.h"
 #include "nlohmann/json.hpp"
@@ -54,7 +55,7 @@ void CheckEnvironment(const JsonFields& container) {
       variable.Fail("name",
                     fmt::format("{}: variables that start with {} are reserved: use another "
                                 "name",
-                                CutText(name, 128), kReservedVariablePrefix));
+                                base::CutText(name, 128), kReservedVariablePrefix));
     }
   }
 }
@@ -148,7 +149,7 @@ void CheckMetadata(const JsonFields& metadata) {
   for (const std::string_view part : {"labels", "annotations"}) {
     for (const auto& [key, value] : metadata.Pairs(part)) {
       if (key.starts_with(kReservedPrefix)) {
-        metadata.Object(part).Fail(CutText(key, 128),
+        metadata.Object(part).Fail(base::CutText(key, 128),
                                    "keys that start with asterism are reserved: use another key");
       }
     }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/cut_text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -126,7 +127,7 @@ void Put(json& object, const char* name, int64_t value) {
 
 void Put(json& object, const char* name, std::string_view text, size_t bytes_max) {
   if (!text.empty()) {
-    object[name] = CutText(text, bytes_max);
+    object[name] = base::CutText(text, bytes_max);
   }
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,5 +32,15 @@ std::string GangInstance(std::string_view job, std::string_view job_uid);
 // "<job>-<u>-r<first rank>-e<epoch>".
 std::string GangPodName(std::string_view job, std::string_view job_uid, int64_t first_rank,
                         int64_t epoch);
+
+// The numbers in the name of a pod of that job; nullopt for any other name.
+struct GangPodNumbers {
+  int64_t first_rank = 0;
+  int64_t epoch = 0;
+
+  bool operator==(const GangPodNumbers&) const = default;
+};
+std::optional<GangPodNumbers> ReadGangPodName(std::string_view name, std::string_view job,
+                                              std::string_view job_uid);
 
 }  // namespace asterism::scheduler

@@ -61,6 +61,13 @@ json FailedJob() {
   return job;
 }
 
+json SucceededJob(const std::string& name, int64_t gpus) {
+  json job = TestJob(name, gpus);
+  job["status"]["state"] = "Succeeded";
+  job["status"]["conditions"] = json::array({TestCondition("Succeeded", "Completed", "")});
+  return job;
+}
+
 TEST(ExplainView, AWaitingJobSaysWhyAndWhatWouldHelp) {
   ExpectGolden("explain-waiting", Explained(WaitingJob("llama", 512, "NoCapacity", 3)));
   ExpectGolden("explain-waiting-60",
@@ -114,8 +121,7 @@ TEST(JobOutcome, OutcomesHaveTheirExitCodes) {
   }
   json job = TestJob("a", 8);
   EXPECT_EQ(code(job), 3);
-  job["status"]["state"] = "Succeeded";
-  EXPECT_EQ(code(job), 0);
+  EXPECT_EQ(code(SucceededJob("a", 8)), 0);
   job["status"]["state"] = "Suspended";
   EXPECT_EQ(code(job), 3);
 }
@@ -155,10 +161,9 @@ TEST(QueueView, OneQueueShowsItsJobsOnly) {
 }
 
 std::vector<operators::TrainingJob> MixedJobs() {
-  json succeeded = TestJob("done", 8);
-  succeeded["status"]["state"] = "Succeeded";
-  return {Parsed(FailedJob()), Parsed(WaitingJob("waits", 512, "NoCapacity", 1)), Parsed(succeeded),
-          Parsed(RestartedJob()), Parsed(WaitingJob("huge", 65536, "NeverFits", 0))};
+  return {Parsed(FailedJob()), Parsed(WaitingJob("waits", 512, "NoCapacity", 1)),
+          Parsed(SucceededJob("done", 8)), Parsed(RestartedJob()),
+          Parsed(WaitingJob("huge", 65536, "NeverFits", 0))};
 }
 
 TEST(TopView, RunningJobsFirst) {

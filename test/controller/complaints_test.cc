@@ -1,8 +1,5 @@
 #include "controller/complaints.h"
 
-#include <rapidcheck.h>
-
-#include <algorithm>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -31,27 +28,6 @@ TEST(Complaints, CountWhatIsTooMuch) {
   EXPECT_THAT(message, HasSubstr("49: is wrong"));
   EXPECT_THAT(message, testing::Not(HasSubstr("50: is wrong")));
   EXPECT_THAT(message, HasSubstr("and 7 more"));
-}
-
-TEST(EditDistance, CountsInsertedRemovedAndReplacedLetters) {
-  EXPECT_EQ(EditDistance("", ""), 0u);
-  EXPECT_EQ(EditDistance("port", "ports"), 1u);
-  EXPECT_EQ(EditDistance("ports", "port"), 1u);
-  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
-  EXPECT_EQ(EditDistance("abc", ""), 3u);
-}
-
-TEST(EditDistance, IsAMetric) {
-  EXPECT_TRUE(rc::check("symmetric, zero only for equal, bounded by the longer", [] {
-    const auto word = rc::gen::container<std::string>(rc::gen::inRange('a', 'd'));
-    const std::string left = *word;
-    const std::string right = *word;
-    RC_PRE(left.size() <= 64 && right.size() <= 64);
-    const size_t distance = EditDistance(left, right);
-    RC_ASSERT(distance == EditDistance(right, left));
-    RC_ASSERT((distance == 0) == (left == right));
-    RC_ASSERT(distance <= std::max(left.size(), right.size()));
-  }));
 }
 
 TEST(NearestName, TakesTheFirstOfTheNearest) {
