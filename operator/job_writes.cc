@@ -152,10 +152,9 @@ void JobController::NoteCreateError(JobState& state, const std::string& name,
         state.create_errors.try_emplace(name, CreateError{clock_.SteadyNow(), ""}).first->second;
     error.message = base::ToStd(status.message());
   }
-  const base::SteadyTime next = clock_.SteadyNow() + RetryDelay(state.create_failures);
-  if (next > state.start_after) {
-    state.start_after = next;
-    ++state.create_failures;
+  // Of a burst of failures the first one sets the pause.
+  if (const base::SteadyTime now = clock_.SteadyNow(); now >= state.start_after) {
+    state.start_after = now + RetryDelay(state.create_failures++);
   }
   MarkDirty(state.meta().uid);
 }

@@ -331,6 +331,23 @@ TEST_F(ControlPlaneTest, ADeadWebhookLeavesNoHalfGang) {
   EXPECT_TRUE(Reaches("llama", "Running"));
 }
 
+TEST_F(ControlPlaneTest, OfABurstOfFailedCreatesTheFirstSetsThePause) {
+  int refused = 0;
+  cluster_.server().SetAdmission(
+      [&](const kube::ResourceType& type, std::string_view verb, nlohmann::json& pod) {
+        const bool real = type.plural == "pods" && verb == "create" && pod.contains("spec") &&
+                          pod["metadata"]["annotations"]["asterism.dev/epoch"] != "0";
+        return real && ++refused <= 8 ? absl::InternalError("failed calling webhook")
+                                      : absl::OkStatus();
+      });
+  cluster_.CreateJob("llama", 64);
+  EXPECT_TRUE(
+      cluster_.RunUntil([&] { return cluster_.StateOf("llama") == "Running"; }, absl::Seconds(5)))
+      << "eight pods failed once: one pause of half a second";
+  EXPECT_GT(refused, 8);
+  cluster_.server().SetAdmission(nullptr);
+}
+
 TEST_F(ControlPlaneTest, AServiceOfTheJobsNameIsTheJobsOrTheJobSaysSo) {
   const kube::ObjectName name{"research", "llama"};
   cluster_.server().Put(kube::kServices,
