@@ -9,6 +9,7 @@
 
 #include "fake_cluster.h"
 #include "fmt/format.h"
+#include "kube/api_error.h"
 
 namespace asterism::controller {
 namespace {
@@ -16,6 +17,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+// What the API server answers when the fault is its own; an admission's plain error would become a
+// refusal (403), which the controller takes quite differently.
+absl::Status ServerError(const std::string& message) {
+  return kube::MakeApiError({.http_code = 500, .reason = "InternalError"}, message);
+}
 
 class ControlPlaneTest : public ::testing::Test {
  protected:
@@ -277,7 +284,7 @@ TEST_F(ControlPlaneTest, APlacementThatCannotBeRecordedHoldsNoGpus) {
         const bool placed = object.contains("status") && object["status"].contains("placement") &&
                             object["status"]["placement"].contains("runs");
         return type.plural == "trainingjobs" && object["metadata"]["name"] == "hog" && placed
-                   ? absl::InternalError("etcdserver: request is too large")
+                   ? ServerError("etcdserver: request is too large")
                    : absl::OkStatus();
       });
   cluster_.CreateJob("hog", 8 * 16);
@@ -319,7 +326,7 @@ TEST_F(ControlPlaneTest, ADeadWebhookLeavesNoHalfGang) {
   cluster_.server().SetAdmission(
       [&](const kube::ResourceType& type, std::string_view verb, nlohmann::json&) -> absl::Status {
         if (type.plural == "pods" && verb == "create" && ++admitted > 3) {  // a dry run, two pods
-          return absl::InternalError("failed calling webhook");
+          return ServerError("failed calling webhook");
         }
         return absl::OkStatus();
       });
@@ -337,8 +344,7 @@ TEST_F(ControlPlaneTest, OfABurstOfFailedCreatesTheFirstSetsThePause) {
       [&](const kube::ResourceType& type, std::string_view verb, nlohmann::json& pod) {
         const bool real = type.plural == "pods" && verb == "create" && pod.contains("spec") &&
                           pod["metadata"]["annotations"]["asterism.dev/epoch"] != "0";
-        return real && ++refused <= 8 ? absl::InternalError("failed calling webhook")
-                                      : absl::OkStatus();
+        return real && ++refused <= 8 ? ServerError("failed calling webhook") : absl::OkStatus();
       });
   cluster_.CreateJob("llama", 64);
   EXPECT_TRUE(
