@@ -29,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "base/snapshot.h"
+#include "base/strings.h"
 #include "kube/informer.h"
 #include "kube/node.h"
 #include "kube/pod.h"
@@ -116,7 +117,7 @@ class ClusterFeed {
   scheduler::ResourceTable resources_;
   scheduler::Ledger ledger_;
   NodeClassTable node_classes_;
-  std::map<std::string, NodeEntry, std::less<>> nodes_;
+  base::StringMap<NodeEntry> nodes_;
   std::vector<NodeGpuCounts> gpu_counts_;  // by resource name
   // By uid: pods that ask for something that has no slot.
   std::map<std::string, kube::Shared<kube::Pod>> pods_without_slot_;

@@ -1,6 +1,7 @@
 #include "operator/gang_pods.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace asterism::operators {
 
@@ -63,17 +64,22 @@ std::vector<LostPod> GangPods::FindLost(bool was_bound) const {
   for (size_t i = 0; i < present_.size(); ++i) {
     const scheduler::RankBlock& block = (*seen_.blocks)[i];
     const JobPod* job_pod = present_[i];
-    LostPod candidate{.first_rank = block.first_rank,
-                      .pod_name = PodName(seen_.job->meta, block.first_rank, block.epoch),
-                      .node = block.node,
-                      .node_gone = !seen_.node_ready(block.node),
-                      .container_name = seen_.job->spec.container_name};
     if (seen_.succeeded->contains({block.first_rank, block.epoch})) {
       continue;
     }
+    const auto candidate = [&] {
+      return LostPod{.first_rank = block.first_rank,
+                     .pod_name = PodName(seen_.job->meta, block.first_rank, block.epoch),
+                     .node = block.node,
+                     .node_gone = !seen_.node_ready(block.node),
+                     .container_name = seen_.job->spec.container_name};
+    };
     if (job_pod == nullptr) {
-      if (was_bound && !seen_.creating->contains(candidate.pod_name)) {
-        lost.push_back(candidate);
+      if (!was_bound) {
+        continue;
+      }
+      if (LostPod missing = candidate(); !seen_.creating->contains(missing.pod_name)) {
+        lost.push_back(std::move(missing));
       }
       continue;
     }
@@ -83,9 +89,9 @@ std::vector<LostPod> GangPods::FindLost(bool was_bound) const {
                             pod.phase != "Succeeded";
     const bool node_deleted = bound && !seen_.node_exists(pod.node_name);
     if (pod.phase == "Failed" || taken_away || (node_deleted && pod.phase != "Succeeded")) {
-      candidate.pod = &pod;
-      candidate.seen = job_pod->failed_since.value_or(base::SteadyTime{});
-      lost.push_back(candidate);
+      LostPod& found = lost.emplace_back(candidate());
+      found.pod = &pod;
+      found.seen = job_pod->failed_since.value_or(base::SteadyTime{});
     }
   }
   return lost;

@@ -4,6 +4,7 @@
 #include "operator/job_controller.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/log.h"
@@ -27,22 +28,24 @@ constexpr absl::Duration kServiceLook = absl::Seconds(60);
 }  // namespace
 
 bool SameButCounters(const TrainingJobStatus& left, const TrainingJobStatus& right) {
-  TrainingJobStatus a = left;
-  TrainingJobStatus b = right;
-  for (TrainingJobStatus* status : {&a, &b}) {
-    status->pods = {};
-    status->timings = {};
-    if (!status->waiting.reason.empty()) {
-      // Why it waits in detail changes with every pass; the reason is what others act on.
-      status->waiting = {.reason = status->waiting.reason};
-      for (kube::Condition& condition : status->conditions) {
-        if (condition.type == kPlaced) {
-          condition.message.clear();
-        }
-      }
-    }
-  }
-  return a == b;
+  // Member by member, since a placement has thousands of node names to copy.
+  const auto others = [](const TrainingJobStatus& status) {
+    // Whoever adds a member has to say here whether it counts.
+    const auto& [generation, conditions, state, start, completion, gpus, selector, placed,
+                 effective, pods, waiting, placement, restarts, timings] = status;
+    return std::tie(generation, state, start, completion, gpus, selector, placed, effective,
+                    waiting.reason, restarts, placement);
+  };
+  // Why it waits in detail changes with every pass; the reason is what others act on.
+  const auto same_condition = [&](const kube::Condition& a, const kube::Condition& b) {
+    const bool detail = a.type == kPlaced && !left.waiting.reason.empty();
+    return a.type == b.type && a.status == b.status && a.reason == b.reason &&
+           a.observed_generation == b.observed_generation &&
+           a.last_transition_time == b.last_transition_time && (detail || a.message == b.message);
+  };
+  return others(left) == others(right) &&
+         std::equal(left.conditions.begin(), left.conditions.end(), right.conditions.begin(),
+                    right.conditions.end(), same_condition);
 }
 
 bool SameStory(const TrainingJobStatus& left, const TrainingJobStatus& right) {
@@ -206,8 +209,13 @@ void JobController::Remind(JobState& state, absl::Duration delay) {
   work_.AddAfter(state.meta().uid, delay);
 }
 
+// A visit costs O(pods): a large gang, whose pods tell something all the time, waits for more of
+// it.
 void JobController::MarkDirty(const std::string& uid) {
-  work_.AddAfter(uid, options_.settle);
+  const auto found = jobs_.find(uid);
+  const auto pods = static_cast<int64_t>(found == jobs_.end() ? 0 : found->second->pods.size());
+  work_.AddAfter(uid,
+                 std::min(options_.settle + options_.settle_per_pod * pods, options_.settle_max));
 }
 
 void JobController::VisitDue() {
@@ -421,7 +429,7 @@ void JobController::CarryOutOnPods(JobState& state, const JobDecision& decision)
   size_t created = 0;
   for (const size_t block : decision.create) {
     if (created == options_.creates_per_visit) {
-      MarkDirty(state.meta().uid);
+      Remind(state, options_.settle);
       return;
     }
     if (block < state.blocks.size()) {

@@ -21,6 +21,14 @@ def training_job(name, gpus, namespace="e2e", behaviour=None, cpu=None, memory=N
     return {"apiVersion": "asterism.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
+def headless_service(job):
+    """The Service of a gang whose pods somebody makes by hand."""
+    return {"kind": "Service",
+            "metadata": {"name": job["metadata"]["name"], "namespace": job["metadata"]["namespace"]},
+            "spec": {"clusterIP": "None", "publishNotReadyAddresses": True,
+                     "selector": {"asterism.dev/job-uid": job["metadata"]["uid"], "asterism.dev/live": "true"}}}
+
+
 def pod(name, gpus=0, namespace="e2e", scheduler=None, node=None, cpu=None, memory=None, behaviour=None):
     """A pod of somebody else. `node`: bound at creation. `scheduler`: the cluster's own where absent."""
     wanted = _amounts(cpu=cpu, memory=memory, **{GPU: gpus})
