@@ -144,4 +144,22 @@ std::string MetricRegistry::Expose() const {
   return prometheus::TextSerializer().Serialize(families);
 }
 
+std::vector<MetricDescription> MetricRegistry::Describe() const {
+  std::vector<MetricDescription> all;
+  const auto add = [&](const auto& families, std::string_view type) {
+    for (const auto& family : families) {
+      all.push_back({family->name(), type, family->labels(), family->help()});
+    }
+  };
+  {
+    absl::MutexLock lock(&mutex_);
+    add(counters_, "counter");
+    add(gauges_, "gauge");
+    add(histograms_, "histogram");
+  }
+  std::sort(all.begin(), all.end(),
+            [](const auto& left, const auto& right) { return left.name < right.name; });
+  return all;
+}
+
 }  // namespace asterism::base

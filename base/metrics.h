@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -78,6 +79,18 @@ class MetricFamily {
   const std::string& name() const { return name_; }
   const std::string& help() const { return help_; }
   const std::vector<std::string>& labels() const { return labels_; }
+  // Of a gauge that is worked out anew each time: what `now` does not name becomes 0.
+  void SetAll(
+      const std::map<std::vector<std::string>, double>& now) requires std::same_as<Metric, Gauge> {
+    ForEach([&](const std::vector<std::string>& values, Gauge& gauge) {
+      if (!now.contains(values)) {
+        gauge.Set(0);
+      }
+    });
+    for (const auto& [values, value] : now) {
+      With(values).Set(value);
+    }
+  }
   // Calls visit(values, metric) in the order of the values.
   template <typename Visit>
   void ForEach(Visit visit) const {
@@ -99,6 +112,14 @@ using CounterFamily = MetricFamily<Counter>;
 using GaugeFamily = MetricFamily<Gauge>;
 using HistogramFamily = MetricFamily<Histogram>;
 
+// A declared metric, for documents.
+struct MetricDescription {
+  std::string name;
+  std::string_view type;  // as Prometheus calls it
+  std::vector<std::string> labels;
+  std::string help;
+};
+
 class MetricRegistry {
  public:
   // References stay valid as long as the registry. A name is declared once (checked).
@@ -110,6 +131,8 @@ class MetricRegistry {
 
   // The Prometheus text format, counters, then gauges, then histograms.
   std::string Expose() const;
+  // All that were declared, by name.
+  std::vector<MetricDescription> Describe() const;
 
  private:
   void CheckNewName(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

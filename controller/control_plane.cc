@@ -17,6 +17,7 @@ constexpr std::string_view kLease = "asterism-controller";
 constexpr absl::Duration kPublishSettle = absl::Milliseconds(5);
 constexpr absl::Duration kPublishSettlePerNode = absl::Microseconds(40);
 constexpr absl::Duration kPublishSettleMax = absl::Milliseconds(250);
+constexpr absl::Duration kReportInterval = absl::Seconds(5);
 
 // The kinds whose first list must be complete before anybody may act.
 constexpr std::string_view kKinds[] = {"nodes",  "pods",         "namespaces",
@@ -61,6 +62,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
              .node_selector = NodeSelectorOf(configuration)},
             view_cell_),
       job_metrics_(dependencies_.registry),
+      watch_metrics_(dependencies_.registry),
       leading_gauge_(
           dependencies_.registry
               .AddGauge("asterism_leader_election_master_status", "1 while this process leads.")
@@ -68,7 +70,12 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       rebuild_seconds_(dependencies_.registry.AddHistogram(
           "asterism_rebuild_seconds", "From winning the Lease to the first decision.")),
       missing_(std::begin(kKinds), std::end(kKinds)),
-      publish_timer_(dependencies_.executor) {
+      publish_timer_(dependencies_.executor),
+      metrics_timer_(dependencies_.executor) {
+  dependencies_.registry
+      .AddGauge("asterism_build_info", "1; the version is in the label.", {"version"})
+      .With({ASTERISM_VERSION})
+      .Set(1);
   MakeInformers();
   environment_ = std::make_unique<operators::AdmissionEnvironment>(
       operators::AdmissionEnvironment{.queues = queues_->store(),
@@ -180,6 +187,24 @@ void ControlPlane::Start() {
   queues_->Start();
   jobs_informer_->Start();
   elector_->Start();
+  ReportMetrics();
+}
+
+// What is worked out from time to time rather than counted.
+void ControlPlane::ReportMetrics() {
+  const auto watch = [this](const auto& informer, const kube::ResourceType& type) {
+    watch_metrics_.Report(std::string(type.plural), informer->stats(), informer->SilentFor());
+  };
+  watch(nodes_, kube::kNodes);
+  watch(pods_, kube::kPods);
+  watch(namespaces_, kube::kNamespaces);
+  watch(priority_classes_, kube::kPriorityClasses);
+  watch(queues_, operators::kQueues);
+  watch(jobs_informer_, operators::kTrainingJobs);
+  if (jobs_ != nullptr) {
+    jobs_->ReportQueue();
+  }
+  metrics_timer_.Start(kReportInterval, [this] { ReportMetrics(); });
 }
 
 void ControlPlane::Stop(absl::AnyInvocable<void()> done) {

@@ -39,6 +39,7 @@
 #include "kube/node.h"
 #include "kube/pod.h"
 #include "kube/priority_class.h"
+#include "kube/watch_metrics.h"
 #include "kube/watch_source.h"
 #include "operator/admission.h"
 #include "operator/cluster_feed.h"
@@ -107,6 +108,7 @@ class ControlPlane {
   void OnLeadershipLost();
   void Rebuild();
   void PublishEndpoint();
+  void ReportMetrics();
   void Record(const operators::TrainingJob& job, const operators::EventNote& note);
 
   Dependencies dependencies_;
@@ -118,6 +120,7 @@ class ControlPlane {
   base::SnapshotCell<scheduler::LedgerView> view_cell_;
   operators::ClusterFeed feed_;
   operators::JobMetrics job_metrics_;
+  kube::WatchMetrics watch_metrics_;
   base::Gauge& leading_gauge_;
   base::HistogramFamily& rebuild_seconds_;
 
@@ -143,6 +146,7 @@ class ControlPlane {
   mutable absl::Mutex mutex_;
   std::vector<std::string> missing_ ABSL_GUARDED_BY(mutex_);
   base::OwnedTimer publish_timer_;
+  base::OwnedTimer metrics_timer_;
 };
 
 }  // namespace asterism::controller

@@ -1,7 +1,9 @@
 #include "controller/http_edge.h"
 
+#include <memory>
 #include <utility>
 
+#include "controller/cluster_metrics.h"
 #include "controller/ledger_page.h"
 #include "controller/topology_page.h"
 #include "fmt/format.h"
@@ -38,7 +40,7 @@ void AddExtenderRoutes(server::HttpRoutes& routes, ControlPlane& plane) {
 }
 
 void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
-                        const base::MetricRegistry& registry, server::HealthCheck live,
+                        base::MetricRegistry& registry, server::HealthCheck live,
                         std::function<std::string()> configuration_yaml) {
   server::AddHealthRoutes(routes,
                           {.live = std::move(live), .ready = [&plane] { return plane.Missing(); }});
@@ -71,7 +73,11 @@ void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
     response.body =
         fmt::format(R"({{"version":"{}","leading":{}}})", ASTERISM_VERSION, plane.leading());
   });
-  routes.Add("GET", "/metrics", [&registry](const HttpRequest&, HttpResponse& response) {
+  const auto cluster = std::make_shared<ClusterMetrics>(registry);
+  routes.Add("GET", "/metrics", [&, cluster](const HttpRequest&, HttpResponse& response) {
+    if (const auto view = plane.view(); view != nullptr) {
+      cluster->Update(*view, plane.gpu_resources(), plane.leading());
+    }
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";
     response.body = registry.Expose();
   });

@@ -26,7 +26,7 @@ namespace asterism::controller {
 void AddExtenderRoutes(server::HttpRoutes& routes, ControlPlane& plane);
 
 void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
-                        const base::MetricRegistry& registry, server::HealthCheck live,
+                        base::MetricRegistry& registry, server::HealthCheck live,
                         std::function<std::string()> configuration_yaml);
 
 }  // namespace asterism::controller

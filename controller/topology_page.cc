@@ -6,6 +6,7 @@
 #include <limits>
 #include <string_view>
 
+#include "controller/domain_use.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -17,65 +18,15 @@ using topology::Cluster;
 using topology::DomainId;
 using topology::NodeId;
 
-struct DomainGpus {
-  int64_t total = 0;
-  int64_t free = 0;
-  int64_t held = 0;
-  int64_t faulty = 0;
-};
-
-struct DomainRow {
-  DomainGpus gpus;
-  int64_t unusable_nodes = 0;
-  std::vector<std::string_view> jobs;
-  int64_t job_count = 0;
+// The gangs with a block in a domain.
+struct DomainJobs {
+  std::vector<std::string_view> names;
+  int64_t count = 0;
   size_t last_gang = std::numeric_limits<size_t>::max();  // so that a gang counts once
 };
+using Jobs = std::vector<std::vector<DomainJobs>>;  // by level and domain
 
-std::vector<size_t> GpuSlots(const LedgerView& view, const std::vector<std::string>& resources) {
-  std::vector<size_t> slots;
-  for (size_t slot = 0; slot < view.resource_names.size(); ++slot) {
-    if (std::find(resources.begin(), resources.end(), view.resource_names[slot]) !=
-        resources.end()) {
-      slots.push_back(slot);
-    }
-  }
-  return slots;
-}
-
-DomainGpus GpusOf(const scheduler::NodeView& node, const std::vector<size_t>& slots) {
-  DomainGpus gpus;
-  for (const size_t slot : slots) {
-    // More may be used than there is when a foreign pod came first.
-    const int64_t total = std::max<int64_t>(node.allocatable[slot], 0);
-    const int64_t held = std::clamp<int64_t>(node.used[slot], 0, total);
-    gpus.total += total;
-    gpus.held += held;
-    (node.usable ? gpus.free : gpus.faulty) += total - held;
-  }
-  return gpus;
-}
-
-// Rows by level and domain.
-using Rows = std::vector<std::vector<DomainRow>>;
-
-void AddNodes(const LedgerView& view, const std::vector<size_t>& slots, Rows& rows) {
-  const Cluster& cluster = *view.cluster;
-  for (size_t index = 0; index < view.nodes.size() && index < cluster.node_count(); ++index) {
-    const scheduler::NodeView& node = view.nodes[index];
-    const DomainGpus gpus = GpusOf(node, slots);
-    for (size_t level = 0; level < rows.size(); ++level) {
-      DomainRow& row = rows[level][cluster.DomainOf(level, NodeId(index)).index()];
-      row.gpus.total += gpus.total;
-      row.gpus.free += gpus.free;
-      row.gpus.held += gpus.held;
-      row.gpus.faulty += gpus.faulty;
-      row.unusable_nodes += node.usable ? 0 : 1;
-    }
-  }
-}
-
-void AddGangs(const LedgerView& view, Rows& rows) {
+void AddGangs(const LedgerView& view, Jobs& jobs) {
   std::vector<const scheduler::GangView*> gangs;
   gangs.reserve(view.gangs.size());
   for (const auto& [uid, gang] : view.gangs) {
@@ -91,15 +42,15 @@ void AddGangs(const LedgerView& view, Rows& rows) {
       if (!node.valid()) {
         continue;
       }
-      for (size_t level = 0; level < rows.size(); ++level) {
-        DomainRow& row = rows[level][cluster.DomainOf(level, node).index()];
-        if (row.last_gang == index) {
+      for (size_t level = 0; level < jobs.size(); ++level) {
+        DomainJobs& here = jobs[level][cluster.DomainOf(level, node).index()];
+        if (here.last_gang == index) {
           continue;
         }
-        row.last_gang = index;
-        ++row.job_count;
-        if (row.jobs.size() < kTopologyJobsMax) {
-          row.jobs.push_back(gangs[index]->name);
+        here.last_gang = index;
+        ++here.count;
+        if (here.names.size() < kTopologyJobsMax) {
+          here.names.push_back(gangs[index]->name);
         }
       }
     }
@@ -119,8 +70,8 @@ void WriteText(std::string_view text, std::string& out) {
   out += '"';
 }
 
-void WriteDomain(const Cluster& cluster, size_t level, DomainId domain, const DomainRow& row,
-                 std::string& out) {
+void WriteDomain(const Cluster& cluster, size_t level, DomainId domain, const DomainUse& use,
+                 const DomainJobs& jobs, std::string& out) {
   out += R"({"level":)";
   WriteText(cluster.level_name(level), out);
   out += R"(,"name":)";
@@ -135,13 +86,12 @@ void WriteDomain(const Cluster& cluster, size_t level, DomainId domain, const Do
   fmt::format_to(
       std::back_inserter(out),
       R"(,"nodes":{},"unusableNodes":{},"gpus":{{"total":{},"free":{},"held":{},"spare":0,"faulty":{}}},"jobs":[)",
-      cluster.NodesOf(level, domain).size(), row.unusable_nodes, row.gpus.total, row.gpus.free,
-      row.gpus.held, row.gpus.faulty);
-  for (size_t i = 0; i < row.jobs.size(); ++i) {
+      use.nodes, use.unusable_nodes, use.gpus.total, use.gpus.free, use.gpus.held, use.gpus.faulty);
+  for (size_t i = 0; i < jobs.names.size(); ++i) {
     out += i == 0 ? "" : ",";
-    WriteText(row.jobs[i], out);
+    WriteText(jobs.names[i], out);
   }
-  fmt::format_to(std::back_inserter(out), R"(],"jobCount":{}}})", row.job_count);
+  fmt::format_to(std::back_inserter(out), R"(],"jobCount":{}}})", jobs.count);
 }
 
 }  // namespace
@@ -149,24 +99,25 @@ void WriteDomain(const Cluster& cluster, size_t level, DomainId domain, const Do
 std::string TopologyPage(const LedgerView& view, const TopologyPageOptions& options) {
   std::string out =
       fmt::format(R"({{"leading":{},"version":{},"levels":[)", options.leading, view.version);
-  const size_t levels = view.cluster == nullptr ? 0 : view.cluster->level_count();
-  Rows rows(levels);
+  const DomainUses uses = MeasureDomains(view, options.gpu_resources);
+  const size_t levels = uses.size();
+  Jobs jobs(levels);
   for (size_t level = 0; level < levels; ++level) {
-    rows[level].resize(view.cluster->domain_count(level));
+    jobs[level].resize(uses[level].size());
     out += level == 0 ? "" : ",";
     WriteText(view.cluster->level_name(level), out);
   }
   if (levels > 0) {
-    AddNodes(view, GpuSlots(view, options.gpu_resources), rows);
-    AddGangs(view, rows);
+    AddGangs(view, jobs);
   }
   out += R"(],"domains":[)";
   bool first = true;
   for (size_t level = 0; level < levels; ++level) {
-    for (size_t index = 0; index < rows[level].size(); ++index) {
+    for (size_t index = 0; index < uses[level].size(); ++index) {
       out += first ? "" : ",";
       first = false;
-      WriteDomain(*view.cluster, level, DomainId(index), rows[level][index], out);
+      WriteDomain(*view.cluster, level, DomainId(index), uses[level][index], jobs[level][index],
+                  out);
     }
   }
   out += "]}";

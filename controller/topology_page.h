@@ -10,11 +10,9 @@
 //              "jobs":["research/llama"],"jobCount":1}]}
 //
 // Every domain of every level, inner to outer, in topology order; "parent" is empty at the last
-// level. A GPU counts once: total = free + held + spare + faulty. Free ones may be placed on;
-// faulty ones are not held and lie on a node that is not usable (cordoned, not Ready, tainted for
-// everybody); held ones have a holder, whatever state their node is in. "jobs" are the first
-// kTopologyJobsMax names, sorted, of the gangs with a block in the domain, and "jobCount" is how
-// many there are. "spare" is 0 until there are spare pools.
+// level. A GPU counts once: total = free + held + spare + faulty, see domain_use.h; "spare" is 0
+// until there are spare pools. "jobs" are the first kTopologyJobsMax names, sorted, of the gangs
+// with a block in the domain, and "jobCount" is how many there are.
 //
 // Thread-safety: pure. Cost: O((nodes + blocks) x levels): about 1 ms and 260 KB at 1,280 nodes.
 #pragma once

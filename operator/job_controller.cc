@@ -78,7 +78,8 @@ JobController::~JobController() {
     feed_.ledger().RemoveGang(uid);
     CountState(*state, "");
   }
-  metrics_.queue_jobs.With({}).Set(0);
+  metrics_.queue_jobs.SetAll({});
+  metrics_.queue_oldest_seconds.SetAll({});
 }
 
 void JobController::Start(const kube::Store<TrainingJob>& jobs,
@@ -290,6 +291,28 @@ void JobController::Visit(JobState& state) {
   JobDecision decision = DecideJob(Observe(state));
   CarryOut(state, decision);
   CountState(state, state.status.state);
+}
+
+void JobController::ReportQueue() {
+  std::map<std::vector<std::string>, double> jobs;
+  std::map<std::vector<std::string>, double> oldest;
+  const absl::Time now = clock_.Now();
+  for (const auto& [uid, state] : jobs_) {
+    const TrainingJobStatus& status = state->status;
+    if (state->gone || status.waiting.reason.empty()) {
+      continue;
+    }
+    const kube::Condition* placed = kube::FindCondition(status.conditions, kPlaced);
+    const absl::Time since = placed != nullptr && placed->status == "False"
+                                 ? placed->last_transition_time
+                                 : state->meta().creation_time;
+    const std::vector<std::string> labels = {status.effective.job_class, status.waiting.reason};
+    ++jobs[labels];
+    double& longest = oldest[labels];
+    longest = std::max(longest, absl::ToDoubleSeconds(now - since));
+  }
+  metrics_.queue_jobs.SetAll(jobs);
+  metrics_.queue_oldest_seconds.SetAll(oldest);
 }
 
 void JobController::CountState(JobState& state, const std::string& now) {

@@ -72,6 +72,9 @@ class JobController {
   void OnEnvironmentChange();
   void set_bind_deadline(absl::Duration deadline) { options_.bind_deadline = deadline; }
 
+  // Brings the metrics of the queue up to date. O(jobs).
+  void ReportQueue();
+
   GangDispatcher& dispatcher() { return dispatcher_; }
   // For status pages and tests; sorted by uid.
   const std::map<std::string, std::unique_ptr<JobState>, std::less<>>& jobs() const {

@@ -21,7 +21,13 @@ struct JobMetrics {
                                              "From the decision to the last bind of a gang.")),
         start_seconds(registry.AddHistogram("asterism_gang_start_seconds",
                                             "From the last bind until all pods of a gang run.")),
-        queue_jobs(registry.AddGauge("asterism_queue_jobs", "Jobs in the gang queue.")),
+        queue_jobs(registry.AddGauge("asterism_queue_jobs",
+                                     "Jobs that wait, by traffic class and by the reason in "
+                                     "status.waiting.",
+                                     {"class", "reason"})),
+        queue_oldest_seconds(registry.AddGauge("asterism_queue_oldest_seconds",
+                                               "How long the job that waits longest has waited.",
+                                               {"class", "reason"})),
         jobs(registry.AddGauge("asterism_jobs", "TrainingJobs by state.", {"state"})),
         pod_writes(registry.AddCounter("asterism_pod_writes_total",
                                        "Pod creates and deletes by result.", {"verb", "result"})),
@@ -40,6 +46,7 @@ struct JobMetrics {
   base::HistogramFamily& commit_seconds;
   base::HistogramFamily& start_seconds;
   base::GaugeFamily& queue_jobs;
+  base::GaugeFamily& queue_oldest_seconds;
   base::GaugeFamily& jobs;
   base::CounterFamily& pod_writes;
   base::CounterFamily& status_writes;

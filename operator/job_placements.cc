@@ -63,7 +63,6 @@ void JobController::RequestPass() {
 }
 
 void JobController::RunPass() {
-  metrics_.queue_jobs.With({}).Set(static_cast<double>(dispatcher_.size()));
   if (dispatcher_.size() == 0) {
     return;
   }

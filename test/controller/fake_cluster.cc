@@ -129,6 +129,10 @@ ControlPlane* FakeCluster::leader() {
   return nullptr;
 }
 
+base::MetricRegistry& FakeCluster::registry(const std::string& name) {
+  return controllers_.at(name)->registry;
+}
+
 void FakeCluster::CreateJob(const std::string& name, int gpus, const json& spec_patch) {
   json spec = {{"queue", "default"},
                {"gpus", gpus},

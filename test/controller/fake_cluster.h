@@ -46,6 +46,7 @@ class FakeCluster {
   void KillController(const std::string& name);
   void StopController(const std::string& name);  // SIGTERM: the Lease is given back
   ControlPlane* leader();
+  base::MetricRegistry& registry(const std::string& name);
 
   void CreateJob(const std::string& name, int gpus, const nlohmann::json& spec_patch = {});
   void PatchJob(const std::string& name, const nlohmann::json& patch);
