@@ -94,6 +94,17 @@ template class MetricFamily<Counter>;
 template class MetricFamily<Gauge>;
 template class MetricFamily<Histogram>;
 
+void SetAll(GaugeFamily& family, const std::map<std::vector<std::string>, double>& now) {
+  family.ForEach([&](const std::vector<std::string>& values, Gauge& gauge) {
+    if (!now.contains(values)) {
+      gauge.Set(0);
+    }
+  });
+  for (const auto& [values, value] : now) {
+    family.With(values).Set(value);
+  }
+}
+
 void MetricRegistry::CheckNewName(const std::string& name) {
   CHECK_THAT(std::find(names_.begin(), names_.end(), name) == names_.end(),
              "metric declared twice: " + name);

@@ -14,7 +14,6 @@
 
 #include <array>
 #include <atomic>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -79,18 +78,6 @@ class MetricFamily {
   const std::string& name() const { return name_; }
   const std::string& help() const { return help_; }
   const std::vector<std::string>& labels() const { return labels_; }
-  // Of a gauge that is worked out anew each time: what `now` does not name becomes 0.
-  void SetAll(
-      const std::map<std::vector<std::string>, double>& now) requires std::same_as<Metric, Gauge> {
-    ForEach([&](const std::vector<std::string>& values, Gauge& gauge) {
-      if (!now.contains(values)) {
-        gauge.Set(0);
-      }
-    });
-    for (const auto& [values, value] : now) {
-      With(values).Set(value);
-    }
-  }
   // Calls visit(values, metric) in the order of the values.
   template <typename Visit>
   void ForEach(Visit visit) const {
@@ -111,6 +98,9 @@ class MetricFamily {
 using CounterFamily = MetricFamily<Counter>;
 using GaugeFamily = MetricFamily<Gauge>;
 using HistogramFamily = MetricFamily<Histogram>;
+
+// For a gauge that is worked out anew each time: what `now` does not name becomes 0.
+void SetAll(GaugeFamily& family, const std::map<std::vector<std::string>, double>& now);
 
 // A declared metric, for documents.
 struct MetricDescription {

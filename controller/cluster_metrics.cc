@@ -73,10 +73,10 @@ void ClusterMetrics::Update(const scheduler::LedgerView& view,
             {{"held"}, static_cast<double>(sum.held)},
             {{"faulty"}, static_cast<double>(sum.faulty)}};
   }
-  gpus_.SetAll(gpus);
-  domains_.SetAll(domains);
-  largest_free_.SetAll(largest);
-  fragmentation_.SetAll(fragmentation);
+  base::SetAll(gpus_, gpus);
+  base::SetAll(domains_, domains);
+  base::SetAll(largest_free_, largest);
+  base::SetAll(fragmentation_, fragmentation);
 }
 
 }  // namespace asterism::controller

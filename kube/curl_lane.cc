@@ -16,7 +16,7 @@
 namespace asterism::kube {
 namespace {
 
-constexpr absl::Duration kIdleWait = absl::Seconds(1);
+constexpr int kIdlePollMs = 1000;
 constexpr size_t kMaxBody = size_t{512} << 20;
 constexpr size_t kMaxErrorBody = size_t{1} << 20;  // a 422 may list hundreds of causes
 constexpr size_t kMaxSpareHandles = 512;
@@ -125,7 +125,9 @@ absl::Status TransferError(const CurlTransfer& transfer, CURLcode code) {
 
 }  // namespace
 
-CurlLane::CurlLane(const CurlOptions& options, Lane lane) : options_(options), lane_(lane) {
+CurlLane::CurlLane(const CurlOptions& options, Lane lane)
+    : options_(options), lane_(lane), multi_(curl_multi_init()) {
+  CHECK_THAT(multi_ != nullptr, "curl_multi_init failed");
   const size_t host_begin = options_.server.find("://") + 3;
   const size_t host_end = std::min(options_.server.find('/', host_begin), options_.server.size());
   host_and_port_ = options_.server.substr(host_begin, host_end - host_begin);
@@ -137,9 +139,9 @@ CurlLane::CurlLane(const CurlOptions& options, Lane lane) : options_(options), l
   const int connections = lane == Lane::kWrite   ? options_.write_connections
                           : lane == Lane::kWatch ? options_.watch_connections
                                                  : 1;
-  curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
-  curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(connections));
-  curl_multi_setopt(multi_.get(), CURLMOPT_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  curl_multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
+  curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(connections));
+  curl_multi_setopt(multi_, CURLMOPT_MAX_CONCURRENT_STREAMS, kMaxStreams);
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), ThreadName(lane));
 }
@@ -149,6 +151,7 @@ CurlLane::~CurlLane() {
   for (CURL* easy : spare_handles_) {
     curl_easy_cleanup(easy);
   }
+  curl_multi_cleanup(multi_);
 }
 
 TransferId CurlLane::Start(std::unique_ptr<CurlTransfer> transfer) {
@@ -170,7 +173,7 @@ TransferId CurlLane::Start(std::unique_ptr<CurlTransfer> transfer) {
       transfer->done(std::move(transfer->result));
     }
   } else if (wake) {
-    multi_.Wake();
+    curl_multi_wakeup(multi_);
   }
   return id;
 }
@@ -180,7 +183,7 @@ void CurlLane::Cancel(TransferId id) {
     absl::MutexLock lock(&mutex_);
     cancelled_.push_back(id);
   }
-  multi_.Wake();
+  curl_multi_wakeup(multi_);
 }
 
 void CurlLane::Stop() {
@@ -188,16 +191,20 @@ void CurlLane::Stop() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  multi_.Wake();
+  curl_multi_wakeup(multi_);
   if (thread_.joinable()) {
     thread_.join();
   }
 }
 
+// Not curl_multi_socket_action, which would look only at the connection that has something: with
+// curl 7.88 it loses answers that come before the request is sent to its end, as 429s do.
 void CurlLane::Run() {
   while (TakeCommands()) {
-    multi_.Step(kIdleWait);
+    int still_running = 0;
+    curl_multi_perform(multi_, &still_running);
     ReapFinished();
+    curl_multi_poll(multi_, nullptr, 0, kIdlePollMs, nullptr);
   }
   AbortAll();
 }
@@ -231,7 +238,7 @@ void CurlLane::Launch(std::unique_ptr<CurlTransfer> transfer) {
     spare_handles_.pop_back();
   }
   SetOptions(*transfer);
-  curl_multi_add_handle(multi_.get(), transfer->easy);
+  curl_multi_add_handle(multi_, transfer->easy);
   running_.emplace(transfer->id, std::move(transfer));
 }
 
@@ -322,7 +329,7 @@ void CurlLane::SetHeaders(CurlTransfer& transfer) {
 
 void CurlLane::ReapFinished() {
   int left = 0;
-  while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &left)) {
+  while (const CURLMsg* message = curl_multi_info_read(multi_, &left)) {
     if (message->msg != CURLMSG_DONE) {
       continue;
     }
@@ -359,7 +366,7 @@ std::unique_ptr<CurlTransfer> CurlLane::Detach(TransferId id) {
   }
   std::unique_ptr<CurlTransfer> transfer = std::move(found->second);
   running_.erase(found);
-  curl_multi_remove_handle(multi_.get(), transfer->easy);
+  curl_multi_remove_handle(multi_, transfer->easy);
   if (spare_handles_.size() < kMaxSpareHandles) {
     curl_easy_reset(transfer->easy);
     spare_handles_.push_back(transfer->easy);

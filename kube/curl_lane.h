@@ -17,7 +17,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "kube/curl_http_client.h"
-#include "kube/curl_multi.h"
 
 namespace asterism::kube {
 
@@ -63,7 +62,7 @@ class CurlLane {
   const Lane lane_;
   std::string host_and_port_;  // of options_.server, for tls_server_name
   std::string url_prefix_;
-  CurlMulti multi_;
+  CURLM* const multi_;
 
   absl::Mutex mutex_;
   TransferId last_id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -170,7 +170,19 @@ class Admitter {
     FillRequest(*pod, nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false));
     out_.command_warning = CommandWarning(job_, out_.shape);
     out_.ignored_fields = IgnoredFields(*job_.object);
+    NoteOtherSize();
     return true;
+  }
+
+  // A gang that runs keeps its size: its ranks have counted each other.
+  void NoteOtherSize() {
+    const int64_t held = status_.effective.pods * status_.effective.gpus_per_pod;
+    if (!Placed() || job_.spec.gpus == held) {
+      return;
+    }
+    out_.ignored_fields +=
+        fmt::format("{}spec.gpus: {} wait until the job is suspended and resumed; it runs with {}",
+                    out_.ignored_fields.empty() ? "" : "; ", job_.spec.gpus, held);
   }
 
   void FillRequest(const kube::Pod& pod, const nlohmann::json& body) {

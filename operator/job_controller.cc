@@ -78,8 +78,8 @@ JobController::~JobController() {
     feed_.ledger().RemoveGang(uid);
     CountState(*state, "");
   }
-  metrics_.queue_jobs.SetAll({});
-  metrics_.queue_oldest_seconds.SetAll({});
+  base::SetAll(metrics_.queue_jobs, {});
+  base::SetAll(metrics_.queue_oldest_seconds, {});
 }
 
 void JobController::Start(const kube::Store<TrainingJob>& jobs,
@@ -311,8 +311,8 @@ void JobController::ReportQueue() {
     double& longest = oldest[labels];
     longest = std::max(longest, absl::ToDoubleSeconds(now - since));
   }
-  metrics_.queue_jobs.SetAll(jobs);
-  metrics_.queue_oldest_seconds.SetAll(oldest);
+  base::SetAll(metrics_.queue_jobs, jobs);
+  base::SetAll(metrics_.queue_oldest_seconds, oldest);
 }
 
 void JobController::CountState(JobState& state, const std::string& now) {
@@ -368,7 +368,9 @@ JobObservation JobController::Observe(JobState& state) const {
 }
 
 void JobController::RefreshAdmission(JobState& state) {
-  const bool same_spec = state.admission_generation == state.meta().generation;
+  const bool of_placed = !state.status.placement.runs.empty();
+  const bool same_spec = state.admission_generation == state.meta().generation &&
+                         state.admission_of_placed == of_placed;
   if (same_spec && state.admission_version == environment_version_) {
     return;
   }
@@ -386,6 +388,7 @@ void JobController::RefreshAdmission(JobState& state) {
   }
   state.admission_version = environment_version_;
   state.admission_generation = state.meta().generation;
+  state.admission_of_placed = of_placed;
 }
 
 // What others can see (room given back, pods created or deleted) happens only once the status that

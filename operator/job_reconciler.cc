@@ -186,9 +186,13 @@ class Decider {
     }
     Set(kAdmitted, "True", "Admitted");
     DecidePlan();
+    DecideWarnings();
+    return true;
+  }
+
+  void DecideWarnings() {
     Warn(kCommandSuspect, "NobodyStartsTheOtherRanks", seen_.command_warning);
     Warn(kFieldsIgnored, "NotAvailable", seen_.ignored_fields);
-    return true;
   }
 
   // A warning's condition is there only while there is something to warn of.
@@ -415,6 +419,7 @@ class Decider {
   void DecidePlaced() {
     const GangPods pods(seen_);
     out_.status.waiting = {};
+    DecideWarnings();
     TakeCounts(pods.Count());
     if (pods.GangSucceeded()) {
       Finish(kSucceeded, "Completed",

@@ -53,7 +53,8 @@ struct JobState {
   StatusWriter writer;
 
   Admission admission;
-  uint64_t admission_version = 0;  // environment it was made for
+  uint64_t admission_version = 0;    // environment it was made for
+  bool admission_of_placed = false;  // it keeps to the size that the job runs with
   int64_t admission_generation = -1;
   DryRun dry_run = DryRun::kNotAsked;
   int64_t dry_run_generation = -1;

@@ -15,6 +15,8 @@ using nlohmann::json;
 
 constexpr int64_t kCountMax = std::numeric_limits<int32_t>::max();
 constexpr int64_t kLongMax = std::numeric_limits<int64_t>::max();
+// What the schema allows: JSON readers keep such a number whole, and it can still rise.
+constexpr int64_t kEpochMax = (int64_t{1} << 53) - 1;
 constexpr size_t kRunsMax = 131072;
 constexpr size_t kLevelsMax = 16;
 constexpr size_t kTextBytesMax = 4096;
@@ -28,6 +30,10 @@ int64_t CountOf(const JsonFields& fields, std::string_view name) {
 
 int64_t LongOf(const JsonFields& fields, std::string_view name) {
   return fields.Int(name, 0, kLongMax).value_or(0);
+}
+
+int64_t EpochOf(const JsonFields& fields) {
+  return fields.Int("epoch", 0, kEpochMax).value_or(0);
 }
 
 std::string StringOf(const JsonFields& fields, std::string_view name) {
@@ -59,7 +65,7 @@ WaitingStatus ParseWaiting(const JsonFields& fields) {
 
 PlacementStatus ParsePlacement(const JsonFields& fields) {
   PlacementStatus placement;
-  placement.epoch = LongOf(fields, "epoch");
+  placement.epoch = EpochOf(fields);
   placement.digest = StringOf(fields, "digest");
   for (const JsonFields& level : fields.Objects("levels", kLevelsMax)) {
     placement.levels.push_back({.level = StringOf(level, "level"),
@@ -73,7 +79,7 @@ PlacementStatus ParsePlacement(const JsonFields& fields) {
     run.domain = StringOf(entry, "domain");
     run.first_rank = CountOf(entry, "firstRank");
     run.ranks = CountOf(entry, "ranks");
-    run.epoch = LongOf(entry, "epoch");
+    run.epoch = EpochOf(entry);
     absl::StatusOr<std::vector<std::string>> nodes =
         ParseNodeRanges(StringOf(entry, "nodes"), nodes_left);
     if (!nodes.ok()) {

@@ -577,7 +577,12 @@ void FakeApiServer::Put(const ResourceType& type, Json object) {
 void FakeApiServer::Merge(const ResourceType& type, const ObjectName& name, const Json& patch) {
   const std::string kind = FakeStore::KindKey(type);
   const std::string key = FakeStore::ObjectKey(type, name);
-  Store(kind, key, MergePatched(*store_.Find(kind, key)->object, patch));
+  const Json& before = *store_.Find(kind, key)->object;
+  Json after = MergePatched(before, patch);
+  if (SpecDiffers(before, after)) {
+    after["metadata"]["generation"] = before["metadata"].value("generation", int64_t{1}) + 1;
+  }
+  Store(kind, key, std::move(after));
 }
 
 std::shared_ptr<const nlohmann::json> FakeApiServer::Find(const ResourceType& type,

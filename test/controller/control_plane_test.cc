@@ -171,6 +171,32 @@ TEST_F(ControlPlaneTest, SuspendAndResume) {
   EXPECT_EQ(Epoch("llama"), 2);
 }
 
+TEST_F(ControlPlaneTest, AnotherSizeWaitsForTheNextStart) {
+  const auto ignored = [&]() -> std::string {
+    const nlohmann::json status = cluster_.StatusOf("llama");
+    for (const nlohmann::json& condition : status["conditions"]) {
+      if (condition["type"] == "FieldsIgnored") {
+        return condition["message"];
+      }
+    }
+    return "";
+  };
+  cluster_.CreateJob("llama", 64);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  EXPECT_EQ(ignored(), "");
+  cluster_.PatchJob("llama", {{"spec", {{"gpus", 32}}}});
+  ASSERT_TRUE(cluster_.RunUntil([&] { return !ignored().empty(); }));
+  EXPECT_EQ(ignored(),
+            "spec.gpus: 32 wait until the job is suspended and resumed; it runs with 64");
+  EXPECT_THAT(cluster_.PodsOf("llama"), SizeIs(8));
+  cluster_.PatchJob("llama", {{"spec", {{"suspend", true}}}});
+  ASSERT_TRUE(Reaches("llama", "Suspended"));
+  cluster_.PatchJob("llama", {{"spec", {{"suspend", false}}}});
+  ASSERT_TRUE(cluster_.RunUntil(
+      [&] { return cluster_.StateOf("llama") == "Running" && ignored().empty(); }));
+  EXPECT_THAT(cluster_.PodsOf("llama"), SizeIs(4));
+}
+
 TEST_F(ControlPlaneTest, AllRanksSucceededIsTheEnd) {
   cluster_.CreateJob("llama", 32, {{"ttlSecondsAfterFinished", 30}});
   ASSERT_TRUE(Reaches("llama", "Running"));

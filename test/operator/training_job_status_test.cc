@@ -235,6 +235,10 @@ TEST(ParseTrainingJob, RefusesABrokenStatus) {
   const std::pair<const char*, const char*> cases[] = {
       {R"([])", "status: must be an object"},
       {R"({"gpus": -1})", "status.gpus: must be a whole number from 0 to 2147483647, not -1"},
+      // One more and it could not rise any more.
+      {R"({"placement": {"epoch": 9007199254740992}})",
+       "status.placement.epoch: must be a whole number from 0 to 9007199254740991, not "
+       "9007199254740992"},
       {R"({"placement": {"runs": [{"nodes": "a[2-1]"}]}})",
        "status.placement.runs[0].nodes: node ranges: a range must rise, with numbers of one width "
        "at character 5"},
