@@ -1,5 +1,6 @@
 #include "kube/curl_http_client.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -39,20 +40,33 @@ CurlOptions CurlOptions::From(const ApiConfig& config) {
 CurlHttpClient::CurlHttpClient(CurlOptions options) {
   static std::once_flag initialised;
   std::call_once(initialised, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  for (const Lane lane : {Lane::kWatch, Lane::kWrite, Lane::kLease}) {
-    lanes_[static_cast<size_t>(lane)] = std::make_shared<CurlLane>(options, lane);
+  const auto add = [&](Lane lane, int connections) {
+    lanes_[static_cast<size_t>(lane)].push_back(
+        std::make_shared<CurlLane>(options, lane, connections));
+  };
+  add(Lane::kWatch, options.watch_connections);
+  add(Lane::kLease, 1);
+  for (int i = 0; i < std::max(1, options.write_connections); ++i) {
+    add(Lane::kWrite, 1);
   }
 }
 
 CurlHttpClient::~CurlHttpClient() {
-  for (const std::shared_ptr<CurlLane>& lane : lanes_) {
-    lane->Stop();
+  for (const auto& handles : lanes_) {
+    for (const std::shared_ptr<CurlLane>& lane : handles) {
+      lane->Stop();
+    }
   }
+}
+
+const std::shared_ptr<CurlLane>& CurlHttpClient::LaneFor(Lane lane) {
+  const auto& handles = lanes_[static_cast<size_t>(lane)];
+  return handles[turn_.fetch_add(1, std::memory_order_relaxed) % handles.size()];
 }
 
 void CurlHttpClient::Send(HttpRequest request, HttpCallback done) {
   auto transfer = std::make_unique<CurlTransfer>();
-  CurlLane& lane = *lanes_[static_cast<size_t>(request.lane)];
+  CurlLane& lane = *LaneFor(request.lane);
   transfer->request = std::move(request);
   transfer->done = std::move(done);
   lane.Start(std::move(transfer));
@@ -61,7 +75,7 @@ void CurlHttpClient::Send(HttpRequest request, HttpCallback done) {
 std::unique_ptr<HttpStream> CurlHttpClient::Open(HttpRequest request,
                                                  std::shared_ptr<HttpStreamHandler> handler) {
   auto transfer = std::make_unique<CurlTransfer>();
-  const std::shared_ptr<CurlLane>& lane = lanes_[static_cast<size_t>(request.lane)];
+  const std::shared_ptr<CurlLane>& lane = LaneFor(request.lane);
   transfer->request = std::move(request);
   transfer->handler = std::move(handler);
   const TransferId id = lane->Start(std::move(transfer));

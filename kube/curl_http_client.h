@@ -1,7 +1,9 @@
 // File: kube/curl_http_client.h
 //
-// HttpClient on libcurl: one multi handle with a thread of its own for each lane, HTTP/2 over TLS,
-// certificates from memory.
+// HttpClient on libcurl: a multi handle with a thread of its own for watches, for the Lease, and
+// for each connection of the write lane; HTTP/2 over TLS, certificates from memory. A multi handle
+// looks at all of its transfers whenever one of them has something, so with 256 writes in flight
+// one handle for all would spend most of its time looking.
 //
 //   CurlHttpClient http(CurlOptions::From(config));
 //
@@ -17,8 +19,10 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "kube/http_client.h"
@@ -32,7 +36,7 @@ struct CurlOptions {
   std::string tls_server_name;
   bool insecure_skip_tls_verify = false;
   std::string user_agent = "asterism";
-  int write_connections = 4;
+  int write_connections = 4;  // at least 1
   int watch_connections = 2;
   absl::Duration connect_timeout = absl::Seconds(5);
   // Data unacknowledged for so long: the connection is dead.
@@ -58,7 +62,11 @@ class CurlHttpClient final : public HttpClient {
                                    std::shared_ptr<HttpStreamHandler> handler) override;
 
  private:
-  std::array<std::shared_ptr<CurlLane>, 3> lanes_;
+  const std::shared_ptr<CurlLane>& LaneFor(Lane lane);
+
+  // By lane; the write lane has several, which take turns.
+  std::array<std::vector<std::shared_ptr<CurlLane>>, 3> lanes_;
+  std::atomic<size_t> turn_{0};
 };
 
 }  // namespace asterism::kube

@@ -125,7 +125,7 @@ absl::Status TransferError(const CurlTransfer& transfer, CURLcode code) {
 
 }  // namespace
 
-CurlLane::CurlLane(const CurlOptions& options, Lane lane)
+CurlLane::CurlLane(const CurlOptions& options, Lane lane, int connections)
     : options_(options), lane_(lane), multi_(curl_multi_init()) {
   CHECK_THAT(multi_ != nullptr, "curl_multi_init failed");
   const size_t host_begin = options_.server.find("://") + 3;
@@ -136,9 +136,6 @@ CurlLane::CurlLane(const CurlOptions& options, Lane lane)
     url_prefix_ = options_.server.substr(0, host_begin) + options_.tls_server_name +
                   options_.server.substr(host_end);
   }
-  const int connections = lane == Lane::kWrite   ? options_.write_connections
-                          : lane == Lane::kWatch ? options_.watch_connections
-                                                 : 1;
   curl_multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
   curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(connections));
   curl_multi_setopt(multi_, CURLMOPT_MAX_CONCURRENT_STREAMS, kMaxStreams);

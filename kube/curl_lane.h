@@ -36,7 +36,7 @@ struct CurlTransfer {
 
 class CurlLane {
  public:
-  CurlLane(const CurlOptions& options, Lane lane);
+  CurlLane(const CurlOptions& options, Lane lane, int connections);
   ~CurlLane();
 
   TransferId Start(std::unique_ptr<CurlTransfer> transfer);
