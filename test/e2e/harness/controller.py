@@ -28,7 +28,7 @@ class Controller:
         self._config = folders["config"] / f"{identity}.yaml"
         self._config.write_text(with_ports(config, ports), encoding="utf-8")
         self._command = [program, "--config", self._config, "--kubeconfig", kubeconfig, "--namespace", "asterism-system",
-                         "--identity", identity, "--log-format", "text", "--bind-address", _ADDRESS]
+                         "--identity", identity, "--log-format", "text"]
         self._process = None
         self._wanted = False
 
