@@ -369,8 +369,9 @@ JobObservation JobController::Observe(JobState& state) const {
 
 void JobController::RefreshAdmission(JobState& state) {
   const bool of_placed = !state.status.placement.runs.empty();
-  const bool same_spec = state.admission_generation == state.meta().generation &&
-                         state.admission_of_placed == of_placed;
+  // What was made to keep a size is not for a job that has lost its place since.
+  const bool outlived = state.admission_of_placed && !of_placed;
+  const bool same_spec = state.admission_generation == state.meta().generation && !outlived;
   if (same_spec && state.admission_version == environment_version_) {
     return;
   }

@@ -197,6 +197,22 @@ TEST_F(ControlPlaneTest, AnotherSizeWaitsForTheNextStart) {
   EXPECT_THAT(cluster_.PodsOf("llama"), SizeIs(4));
 }
 
+TEST_F(ControlPlaneTest, AJobThatLostItsPlaceComesBackInItsNewSize) {
+  cluster_.CreateJob("llama", 64);
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  cluster_.CreateJob("rest", 64);
+  ASSERT_TRUE(Reaches("rest", "Running"));
+  cluster_.PatchJob("llama", {{"spec", {{"gpus", 32}}}});
+  cluster_.Run(absl::Seconds(2));
+  // Nothing but the room changes, so nothing else would have its admission looked at again.
+  const std::string node = cluster_.PodsOf("llama").begin()->second["spec"]["nodeName"];
+  cluster_.SetUnschedulable(node, true);
+  cluster_.EndPods("llama", 1);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return Epoch("llama") > 1; }));
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  EXPECT_EQ(cluster_.StatusOf("llama")["pods"]["desired"], 4);
+}
+
 TEST_F(ControlPlaneTest, AllRanksSucceededIsTheEnd) {
   cluster_.CreateJob("llama", 32, {{"ttlSecondsAfterFinished", 30}});
   ASSERT_TRUE(Reaches("llama", "Running"));
