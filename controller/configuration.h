@@ -48,8 +48,17 @@ struct LeaderElectionConfiguration {
   bool operator==(const LeaderElectionConfiguration&) const = default;
 };
 
-// Without certificate and key the server speaks plain HTTP.
+// Where the certificate of the ports comes from.
+enum class TlsMode {
+  kOwn,      // Secrets that the leader writes, with an authority of its own
+  kSecrets,  // the same Secrets, written by somebody else
+  kFiles,
+  kPlain,  // plain HTTP
+};
+
 struct TlsConfiguration {
+  TlsMode mode = TlsMode::kOwn;
+  // kFiles only.
   std::string cert_file;
   std::string key_file;
   std::string client_ca_file;

@@ -134,9 +134,9 @@ std::vector<ConfigurationField> MakeFields() {
                                     "use All: Own needs an agent on every GPU node"),
           "Which pods are watched. `Own` is not available yet."),
       Row("ports.https", kRestart, PortValue([](Settings& s) -> int& { return s.ports.https; }),
-          "Port of the extender and the webhooks; plain HTTP without `tls.certFile`."),
+          "Port of the extender; only callers with a certificate are served, see `tls`."),
       Row("ports.metrics", kRestart, PortValue([](Settings& s) -> int& { return s.ports.metrics; }),
-          "Port of `/metrics`, `/healthz`, `/readyz` and `/configz`, plain HTTP."),
+          "Port of `/metrics`, `/healthz`, `/readyz`, `/topologyz` and `/configz`."),
       Row("leaderElection.leaseDurationSeconds", kRestart,
           WholeSecondsValue(
               [](Settings& s) -> absl::Duration& { return s.leader_election.lease_duration; }, 1,
@@ -153,10 +153,19 @@ std::vector<ConfigurationField> MakeFields() {
               [](Settings& s) -> absl::Duration& { return s.leader_election.retry_period; }, 0.1,
               3600),
           "Time between two tries. 1.2 times it is less than the renew deadline."),
+      Row("tls.mode", kRestart,
+          ChoiceValue<TlsMode>([](Settings& s) -> TlsMode& { return s.tls.mode; },
+                               {"Own", "Secrets", "Files", "Plain"}, "", ""),
+          "Where the certificate of all ports comes from. `Own`: the leader makes an authority and "
+          "certificates in the Secrets `asterism-authority`, `asterism-extender-tls` and "
+          "`asterism-scheduler-tls`, and renews them. `Secrets`: somebody else, such as "
+          "cert-manager, writes the last two. `Files`: the files below. `Plain`: plain HTTP, "
+          "anybody "
+          "who reaches the port may call."),
       Row("tls.certFile", kRestart,
           TextValue([](Settings& s) -> std::string& { return s.tls.cert_file; }, "a file",
                     CheckPath),
-          "Certificate of the server (PEM). Empty: plain HTTP."),
+          "Certificate of the server (PEM), with `Files`."),
       Row("tls.keyFile", kRestart,
           TextValue([](Settings& s) -> std::string& { return s.tls.key_file; }, "a file",
                     CheckPath),
@@ -207,14 +216,16 @@ void CheckTogether(const Configuration& configuration, Complaints& complaints) {
                    "use two ports");
   }
   const TlsConfiguration& tls = configuration.tls;
-  if (tls.cert_file.empty() != tls.key_file.empty()) {
-    complaints.Add(tls.cert_file.empty() ? "tls.certFile" : "tls.keyFile", "is missing",
-                   "give certificate and key, or neither for plain HTTP");
-  }
-  if (!tls.client_ca_file.empty() && tls.cert_file.empty()) {
-    complaints.Add("tls.clientCaFile", "has no use without TLS",
-                   "give certFile and keyFile too, or remove it");
-  }
+  const auto check_file = [&](std::string_view field, const std::string& path, bool needed) {
+    if (tls.mode != TlsMode::kFiles && !path.empty()) {
+      complaints.Add(field, "has no use in this tls.mode", "set tls.mode: Files, or remove it");
+    } else if (tls.mode == TlsMode::kFiles && needed && path.empty()) {
+      complaints.Add(field, "is missing", "name the file, or set tls.mode: Own");
+    }
+  };
+  check_file("tls.certFile", tls.cert_file, true);
+  check_file("tls.keyFile", tls.key_file, true);
+  check_file("tls.clientCaFile", tls.client_ca_file, false);
 }
 
 }  // namespace asterism::controller

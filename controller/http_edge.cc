@@ -37,21 +37,6 @@ void AddExtenderRoutes(server::HttpRoutes& routes, ControlPlane& plane) {
                  response.code = (plane.extender().*verb)(request.body, response.body);
                });
   }
-}
-
-void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
-                        base::MetricRegistry& registry, server::HealthCheck live,
-                        std::function<std::string()> configuration_yaml) {
-  server::AddHealthRoutes(routes,
-                          {.live = std::move(live), .ready = [&plane] { return plane.Missing(); }});
-  routes.Add("GET", "/leaderz", [&plane](const HttpRequest&, HttpResponse& response) {
-    if (!plane.leading()) {
-      NotLeading(response);
-      return;
-    }
-    response.content_type = kPlainText;
-    response.body = "leading\n";
-  });
   routes.Add("GET", "/ledgerz", [&plane](const HttpRequest&, HttpResponse& response) {
     const auto view = plane.view();
     if (view == nullptr) {
@@ -59,6 +44,20 @@ void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
       return;
     }
     response.body = LedgerPage(*view, plane.leading());
+  });
+}
+
+void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
+                        base::MetricRegistry& registry, server::HealthChecks checks,
+                        std::function<std::string()> configuration_yaml) {
+  server::AddHealthRoutes(routes, std::move(checks));
+  routes.Add("GET", "/leaderz", [&plane](const HttpRequest&, HttpResponse& response) {
+    if (!plane.leading()) {
+      NotLeading(response);
+      return;
+    }
+    response.content_type = kPlainText;
+    response.body = "leading\n";
   });
   routes.Add("GET", "/topologyz", [&plane](const HttpRequest&, HttpResponse& response) {
     const auto view = plane.view();

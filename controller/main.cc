@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +30,7 @@
 #include "controller/control_plane.h"
 #include "controller/heartbeat.h"
 #include "controller/http_edge.h"
+#include "controller/serving_certificate.h"
 #include "fmt/format.h"
 #include "kube/curl_http_client.h"
 #include "kube/http_api_client.h"
@@ -111,15 +111,6 @@ absl::Status SetUpLogFromFlags() {
   return absl::OkStatus();
 }
 
-std::optional<server::TlsOptions> TlsOf(const TlsConfiguration& tls) {
-  if (tls.cert_file.empty()) {
-    return std::nullopt;
-  }
-  return server::TlsOptions{.certificate_file = tls.cert_file,
-                            .key_file = tls.key_file,
-                            .client_ca_file = tls.client_ca_file};
-}
-
 // Reads the file again now and then: a mounted ConfigMap is replaced under a running program.
 class ConfigurationReloader {
  public:
@@ -196,30 +187,44 @@ absl::Status Run() {
   ConfigurationReloader reloader(core, configuration, *plane);
 
   server::HttpServerMetrics http_metrics(registry);
+  ASSIGN_OR_RETURN(const auto certificate,
+                   ServingCertificate::Make({clock, core, *client, registry, http_metrics,
+                                             [&plane] { return plane->MayWrite(); }},
+                                            configuration.tls, identity.namespace_name));
   server::HttpRoutes extender_routes;
   AddExtenderRoutes(extender_routes, *plane);
   server::HttpRoutes diagnosis_routes;
-  AddDiagnosisRoutes(
-      diagnosis_routes, *plane, registry, [&heartbeat] { return heartbeat->Complaints(); },
-      [yaml = ConfigurationToYaml(configuration)] { return yaml; });
+  const auto missing = [&plane, &certificate] {
+    std::vector<std::string> all = plane->Missing();
+    for (std::string& each : certificate->Missing()) {
+      all.push_back(std::move(each));
+    }
+    return all;
+  };
+  AddDiagnosisRoutes(diagnosis_routes, *plane, registry,
+                     {.live = [&heartbeat] { return heartbeat->Complaints(); }, .ready = missing},
+                     [yaml = ConfigurationToYaml(configuration)] { return yaml; });
   ASSIGN_OR_RETURN(
       const auto extender_server,
       server::HttpServer::Start(clock, std::move(extender_routes), http_metrics,
                                 {.address = absl::GetFlag(FLAGS_bind_address),
                                  .port = static_cast<uint16_t>(configuration.ports.https),
                                  .threads = 2,
-                                 .tls = TlsOf(configuration.tls)}));
+                                 .certificates = certificate->source(),
+                                 .clients = certificate->extender_clients()}));
   ASSIGN_OR_RETURN(
       const auto diagnosis_server,
       server::HttpServer::Start(clock, std::move(diagnosis_routes), http_metrics,
                                 {.address = absl::GetFlag(FLAGS_bind_address),
-                                 .port = static_cast<uint16_t>(configuration.ports.metrics)}));
+                                 .port = static_cast<uint16_t>(configuration.ports.metrics),
+                                 .certificates = certificate->source()}));
   base::LogInfo("started", {{"identity", identity.name},
                             {"server", api.server},
                             {"extender_port", int{extender_server->port()}},
                             {"metrics_port", int{diagnosis_server->port()}}});
   core.Post([&] {
     plane->Start();
+    certificate->Start();
     reloader.Start();
     heartbeat->Start();
   });

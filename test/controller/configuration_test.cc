@@ -56,7 +56,7 @@ taintNodes: false
 podWatch: All
 ports: {https: 0, metrics: 9090}
 leaderElection: {leaseDurationSeconds: 3, renewDeadlineSeconds: 2, retryPeriodSeconds: 0.5}
-tls: {certFile: /tls/tls.crt, keyFile: /tls/tls.key, clientCaFile: /tls/ca.crt}
+tls: {mode: Files, certFile: /tls/tls.crt, keyFile: /tls/tls.key, clientCaFile: /tls/ca.crt}
 )");
   ASSERT_TRUE(configuration.ok()) << configuration.status();
   EXPECT_EQ(configuration->levels[1], (LevelConfiguration{"rack", "example.com/rack"}));
@@ -145,9 +145,11 @@ TEST(Configuration, RefusesWrongValuesWithARemedy) {
        "leaderElection.leaseDurationSeconds: 15 is not more than renewDeadlineSeconds (15)"},
       {"leaderElection: {renewDeadlineSeconds: 2.4}",
        "leaderElection.renewDeadlineSeconds: 2.4 is not more than 1.2 x retryPeriodSeconds (2)"},
-      {"tls: {certFile: a}", "tls.keyFile: is missing: give certificate and key, or neither"},
-      {"tls: {keyFile: a}", "tls.certFile: is missing"},
-      {"tls: {clientCaFile: a}", "tls.clientCaFile: has no use without TLS"},
+      {"tls: {mode: Files, certFile: a}", "tls.keyFile: is missing: name the file"},
+      {"tls: {mode: Files, keyFile: a}", "tls.certFile: is missing"},
+      {"tls: {clientCaFile: a}", "tls.clientCaFile: has no use in this tls.mode"},
+      {"tls: {mode: Plain, keyFile: a}", "tls.keyFile: has no use in this tls.mode"},
+      {"tls: {mode: own}", "tls.mode: \"own\""},
       {"tls: {certFile: \"a\\0b\", keyFile: k}", "tls.certFile: \"a\\x00b\" is not a file name"},
   };
   for (const BadField& bad : cases) {
@@ -211,6 +213,7 @@ Configuration DrawConfiguration() {
   const int renew_ms = *rc::gen::inRange(300, lease_seconds * 1000);
   drawn.leader_election = {absl::Seconds(lease_seconds), absl::Milliseconds(renew_ms),
                            absl::Milliseconds(*rc::gen::inRange(100, renew_ms / 2))};
+  drawn.tls.mode = TlsMode::kFiles;
   drawn.tls.cert_file = name("a/\"\\ \n#:{\t");
   drawn.tls.key_file = name("'!&*%@`-?");
   drawn.resource_names = {"a.com/" + name("xyz").substr(0, 40)};
