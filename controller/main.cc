@@ -191,37 +191,14 @@ absl::Status Run() {
                    ServingCertificate::Make({clock, core, *client, registry, http_metrics,
                                              [&plane] { return plane->MayWrite(); }},
                                             configuration.tls, identity.namespace_name));
-  server::HttpRoutes extender_routes;
-  AddExtenderRoutes(extender_routes, *plane);
-  server::HttpRoutes diagnosis_routes;
-  const auto missing = [&plane, &certificate] {
-    std::vector<std::string> all = plane->Missing();
-    for (std::string& each : certificate->Missing()) {
-      all.push_back(std::move(each));
-    }
-    return all;
-  };
-  AddDiagnosisRoutes(diagnosis_routes, *plane, registry,
-                     {.live = [&heartbeat] { return heartbeat->Complaints(); }, .ready = missing},
-                     [yaml = ConfigurationToYaml(configuration)] { return yaml; });
-  ASSIGN_OR_RETURN(
-      const auto extender_server,
-      server::HttpServer::Start(clock, std::move(extender_routes), http_metrics,
-                                {.address = absl::GetFlag(FLAGS_bind_address),
-                                 .port = static_cast<uint16_t>(configuration.ports.https),
-                                 .threads = 2,
-                                 .certificates = certificate->source(),
-                                 .clients = certificate->extender_clients()}));
-  ASSIGN_OR_RETURN(
-      const auto diagnosis_server,
-      server::HttpServer::Start(clock, std::move(diagnosis_routes), http_metrics,
-                                {.address = absl::GetFlag(FLAGS_bind_address),
-                                 .port = static_cast<uint16_t>(configuration.ports.metrics),
-                                 .certificates = certificate->source()}));
+  ASSIGN_OR_RETURN(const auto edge,
+                   HttpEdge::Start({clock, registry, http_metrics, *plane, *certificate,
+                                    [&heartbeat] { return heartbeat->Complaints(); }},
+                                   configuration, absl::GetFlag(FLAGS_bind_address)));
   base::LogInfo("started", {{"identity", identity.name},
                             {"server", api.server},
-                            {"extender_port", int{extender_server->port()}},
-                            {"metrics_port", int{diagnosis_server->port()}}});
+                            {"extender_port", int{edge->extender_port()}},
+                            {"metrics_port", int{edge->metrics_port()}}});
   core.Post([&] {
     plane->Start();
     certificate->Start();
@@ -238,8 +215,7 @@ absl::Status Run() {
     base::LogError("core_stuck", {{"remedy", "the Lease runs out by itself; ending without it"}});
     std::_Exit(1);  // joining the core would wait for it, too
   }
-  extender_server->Stop();
-  diagnosis_server->Stop();
+  edge->Stop();
   core.Stop();
   heartbeat.reset();
   plane.reset();

@@ -21,7 +21,7 @@ absl::StatusOr<BioPtr> ReaderOf(std::string_view pem) {
   return reader;
 }
 
-std::string TextOf(BIO& memory) {
+std::string BytesOf(BIO& memory) {
   char* text = nullptr;
   const auto length = BIO_get_mem_data(&memory, &text);
   return {text, static_cast<size_t>(length)};
@@ -86,7 +86,7 @@ absl::StatusOr<std::string> ToPem(X509& certificate) {
   if (memory == nullptr || PEM_write_bio_X509(memory.get(), &certificate) != 1) {
     return OpenSslError("cannot write a certificate");
   }
-  return TextOf(*memory);
+  return BytesOf(*memory);
 }
 
 absl::StatusOr<std::string> ToPem(EVP_PKEY& key) {
@@ -95,7 +95,7 @@ absl::StatusOr<std::string> ToPem(EVP_PKEY& key) {
                                                          nullptr, nullptr) != 1) {
     return OpenSslError("cannot write a key");
   }
-  return TextOf(*memory);
+  return BytesOf(*memory);
 }
 
 }  // namespace asterism::server::internal

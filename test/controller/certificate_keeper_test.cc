@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 
 constexpr char kInstallation[] = "asterism-system";
 constexpr kube::ResourceType kSecrets{"", "v1", "secrets", "Secret", true, false};
-constexpr absl::Duration kDay = absl::Hours(24);
+constexpr absl::Duration kOneDay = absl::Hours(24);
 
 // A process with its slot and its keeper.
 struct Process {
@@ -104,7 +104,7 @@ TEST_F(CertificateKeeperTest, TheLeaderMakesWhatTheStandbyShowsToo) {
 
 TEST_F(CertificateKeeperTest, AnIdleDayWritesNothing) {
   const auto leader = Start(true);
-  executor_.RunFor(kDay);
+  executor_.RunFor(kOneDay);
   EXPECT_EQ(Writes(), 3);
 }
 
@@ -129,7 +129,7 @@ TEST_F(CertificateKeeperTest, RenewsWithoutARestartLongBeforeTheEnd) {
   const std::string first = Value(kServerSecret, "tls.crt");
   const std::string trusted = Value(kSchedulerSecret, "ca.crt");
   for (int day = 0; day < 365; ++day) {
-    clock_.Advance(kDay);
+    clock_.Advance(kOneDay);
     executor_.RunFor(absl::Minutes(2));
     ASSERT_TRUE(Trusted(*leader)) << day;
     ASSERT_TRUE(Trusted(*standby)) << day;
@@ -144,10 +144,10 @@ TEST_F(CertificateKeeperTest, LostEmptiedAndForeignSecretsAreGoodWithinAMinute) 
   const auto leader = Start(true);
   const std::string authority = Value(kAuthoritySecret, "tls.crt");
   const auto stranger = server::MakeAuthority(
-      {.common_name = "stranger", .validity = {clock_.Now() - kDay, clock_.Now() + kDay}});
+      {.common_name = "stranger", .validity = {clock_.Now() - kOneDay, clock_.Now() + kOneDay}});
   ASSERT_TRUE(stranger.ok());
   const auto foreign = server::IssueCertificate(
-      *stranger, {.common_name = "x", .validity = {clock_.Now() - kDay, clock_.Now() + kDay}});
+      *stranger, {.common_name = "x", .validity = {clock_.Now() - kOneDay, clock_.Now() + kOneDay}});
   ASSERT_TRUE(foreign.ok());
   const auto heals = [&](auto damage) {
     damage();
@@ -207,7 +207,7 @@ TEST_F(CertificateKeeperTest, WithoutTheRightToWriteItSaysSo) {
 TEST_F(CertificateKeeperTest, AnExpiredCertificateIsSaidAndReplaced) {
   const auto leader = Start(true);
   server_.SetDown(true);
-  clock_.Advance(100 * kDay);
+  clock_.Advance(100 * kOneDay);
   executor_.RunFor(absl::Minutes(2));
   EXPECT_FALSE(Trusted(*leader));
   server_.SetDown(false);
@@ -220,15 +220,15 @@ TEST_F(CertificateKeeperTest, SecretsOfSomebodyElseAreOnlyRead) {
   const auto leader = Start(true, /*issue=*/false);
   EXPECT_THAT(leader->keeper.Missing(), ElementsAre(HasSubstr(kServerSecret)));
   const auto site = server::MakeAuthority(
-      {.common_name = "site", .validity = {clock_.Now() - kDay, clock_.Now() + kDay}});
+      {.common_name = "site", .validity = {clock_.Now() - kOneDay, clock_.Now() + kOneDay}});
   const auto leaf = server::IssueCertificate(
-      *site, {.common_name = "x", .validity = {clock_.Now() - kDay, clock_.Now() + kDay}});
+      *site, {.common_name = "x", .validity = {clock_.Now() - kOneDay, clock_.Now() + kOneDay}});
   Replace(kServerSecret, *leaf, site->certificate);
   executor_.RunFor(absl::Seconds(5));
   EXPECT_THAT(leader->keeper.Missing(), IsEmpty());
   EXPECT_EQ(leader->slot->Current()->certificate, leaf->certificate);
   // Expired and not renewed by its owner.
-  clock_.Advance(2 * kDay);
+  clock_.Advance(2 * kOneDay);
   executor_.RunFor(absl::Minutes(1));
   EXPECT_THAT(leader->keeper.Missing(), ElementsAre(HasSubstr("expired")));
   EXPECT_EQ(Writes(), 0);

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "fmt/format.h"
 #include "server/certificate_authority.h"
 
@@ -18,14 +19,15 @@ std::string NewFolder() {
   return path;
 }
 
-// TLS itself looks at the machine's clock.
-Validity AnHourAround(absl::Time now) {
+// Not around simulated time: TLS itself looks at the machine's clock.
+Validity AnHourAroundNow() {
+  const absl::Time now = base::SystemClock().Now();
   return {now - absl::Hours(1), now + absl::Hours(1)};
 }
 
 CertificateAndKey MakeTestAuthority(std::string_view name) {
   absl::StatusOr<CertificateAndKey> made =
-      MakeAuthority({.common_name = std::string(name), .validity = AnHourAround(absl::Now())});
+      MakeAuthority({.common_name = std::string(name), .validity = AnHourAroundNow()});
   CHECK_THAT(made.ok(), made.status().ToString());
   return *std::move(made);
 }
@@ -54,7 +56,7 @@ PemFiles TestAuthority::Issue(std::string_view common_name, CertificateUse use) 
       IssueCertificate(authority_, {.common_name = std::string(common_name),
                                     .dns_names = {std::string(common_name)},
                                     .use = use,
-                                    .validity = AnHourAround(absl::Now())});
+                                    .validity = AnHourAroundNow()});
   CHECK_THAT(made.ok(), made.status().ToString());
   return {WriteFile("certificate", made->certificate), WriteFile("key", made->key)};
 }
