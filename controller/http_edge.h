@@ -1,7 +1,7 @@
 // File: controller/http_edge.h
 //
 // What asterism-controller answers over HTTP: the extender on one port, metrics, probes and pages
-// for diagnosis on the other. What names jobs stands on the extender's port, which only callers
+// for diagnosis on the other. The whole ledger stands on the extender's port, which only callers
 // with a certificate reach.
 //
 //   ASSIGN_OR_RETURN(const auto edge, HttpEdge::Start(dependencies, configuration, "0.0.0.0"));

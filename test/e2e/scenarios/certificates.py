@@ -52,7 +52,7 @@ def strangers_get_nothing_from_the_extender(cluster):
         pass
     finally:
         plain.close()
-    require_equal(cluster.controller.ask("/ledgerz")[0], 404, "what names jobs, on the port that asks nobody for a certificate")
+    require_equal(cluster.controller.ask("/ledgerz")[0], 404, "the ledger on the port that asks nobody for a certificate")
     require(cluster.controller.metric("asterism_http_handshake_failures_total") >= 2, "failed handshakes are not counted")
 
 
