@@ -147,7 +147,8 @@ TEST_F(CertificateKeeperTest, LostEmptiedAndForeignSecretsAreGoodWithinAMinute) 
       {.common_name = "stranger", .validity = {clock_.Now() - kOneDay, clock_.Now() + kOneDay}});
   ASSERT_TRUE(stranger.ok());
   const auto foreign = server::IssueCertificate(
-      *stranger, {.common_name = "x", .validity = {clock_.Now() - kOneDay, clock_.Now() + kOneDay}});
+      *stranger,
+      {.common_name = "x", .validity = {clock_.Now() - kOneDay, clock_.Now() + kOneDay}});
   ASSERT_TRUE(foreign.ok());
   const auto heals = [&](auto damage) {
     damage();
