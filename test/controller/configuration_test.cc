@@ -100,13 +100,14 @@ TEST(Configuration, UnknownKeysNameTheNearestKnownOne) {
 }
 
 TEST(Configuration, TellsAllErrorsAtOnce) {
-  EXPECT_EQ(ErrorsOf("ports: {https: 70000}\npodWatch: Own\nbindDeadlineSeconds: 0\nkinds: 1"),
-            "kinds: is not a known field (line 6): did you mean kind?\n"
-            "bindDeadlineSeconds: 0 is out of range: use 1 to 3600 seconds\n"
-            "podWatch: Own is not available in this version: use All: Own needs an agent on every GPU "
-            "node\n"
-            "ports.https: \"70000\" is not a port: use a whole number from 0 to 65535 (0 takes a "
-            "free port)");
+  EXPECT_EQ(
+      ErrorsOf("ports: {https: 70000}\npodWatch: Own\nbindDeadlineSeconds: 0\nkinds: 1"),
+      "kinds: is not a known field (line 6): did you mean kind?\n"
+      "bindDeadlineSeconds: 0 is out of range: use 1 to 3600 seconds\n"
+      "podWatch: Own is not available in this version: use All: Own needs an agent on every GPU "
+      "node\n"
+      "ports.https: \"70000\" is not a port: use a whole number from 0 to 65535 (0 takes a "
+      "free port)");
 }
 
 struct BadField {
