@@ -4,13 +4,12 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "operator/template_fit.h"
 
 namespace asterism::operators {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kHostname = "kubernetes.io/hostname";
 
 const json& Part(const json& object, const char* key) {
   static const json& nothing = *new json();
@@ -35,7 +34,7 @@ bool HasHostPort(const json& container) {
 // The class table leaves this label out.
 bool NamesHost(const json& term) {
   return AnyOf(Part(term, "matchExpressions"),
-               [](const json& requirement) { return Part(requirement, "key") == kHostname; });
+               [](const json& requirement) { return Part(requirement, "key") == kHostnameLabel; });
 }
 
 // A claim may have no volume yet, and then waits for the scheduler to choose the node.
@@ -70,7 +69,8 @@ std::string WhyNotDirect(const json& pod_spec) {
   const json& node_terms =
       Part(Part(Part(affinity, "nodeAffinity"), "requiredDuringSchedulingIgnoredDuringExecution"),
            "nodeSelectorTerms");
-  if (AnyOf(node_terms, NamesHost) || Part(Part(pod_spec, "nodeSelector"), kHostname).is_string()) {
+  if (AnyOf(node_terms, NamesHost) ||
+      Part(Part(pod_spec, "nodeSelector"), "kubernetes.io/hostname").is_string()) {
     return needs("a selection by kubernetes.io/hostname");
   }
   if (AnyOf(Part(pod_spec, "containers"), HasHostPort) ||
