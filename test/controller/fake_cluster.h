@@ -74,6 +74,7 @@ class FakeCluster {
   kube::testing::FakeApiServer& server() { return *server_; }
   base::Rng& rng() { return rng_; }
   base::SimExecutor& executor() { return executor_; }
+  base::SimClock& clock() { return clock_; }
 
  private:
   struct Controller;
