@@ -3,10 +3,11 @@
 import contextlib
 import time
 
-from harness import audit, chart, jobs
+from harness import audit, chart, jobs, pods as pod_facts
 from harness.failure import require, require_equal
 from harness.leader_proxy import LeaderProxy
 from harness.scenario import scenario
+from scenarios.api_outages import half_bound
 
 _TAKE_OVER_S = 12.0
 
@@ -58,6 +59,20 @@ def the_standby_takes_over_when_the_leader_is_killed(cluster):
         cluster.run_job("after", 64).require_whole(8)
         require_equal({pod["metadata"]["uid"] for pod in running.live_pods()}, pods, "pods of the running job")
         require_equal(lease(cluster)["holderIdentity"], standby.identity, "holder of the Lease")
+        cluster.check()
+
+
+@scenario()
+def the_standby_finishes_the_gang_in_whose_middle_the_leader_dies(cluster):
+    with pair(cluster) as (leader, standby):
+        with half_bound(cluster) as job:
+            bound = {pod_facts.uid(pod) for pod in job.bound_pods()}
+            leader.kill()
+            standby.wait_leading(_TAKE_OVER_S)
+            require_equal(standby.metric("asterism_leader_election_master_status"), 1, "asterism_leader_election_master_status")
+        job.wait_state("Running").require_whole(64)
+        require(bound <= {pod_facts.uid(pod) for pod in job.live_pods()}, f"pods that were bound already were replaced: {job.describe()}")
+        require_equal((job.restarts["count"], job.epoch), (0, 1), "restarts.count, epoch")
         cluster.check()
 
 
