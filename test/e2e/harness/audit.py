@@ -52,8 +52,8 @@ def granted(rig, service_account):
         if service_account in subjects:
             kind, name = binding["roleRef"]["kind"], binding["roleRef"]["name"]
             role = roles[kind, binding["metadata"].get("namespace") if kind == "Role" else None, name]
-            rights |= {(group, resource, verb) for rule in role["rules"] for group in rule["apiGroups"] for resource in rule["resources"]
-                       for verb in rule["verbs"]}
+            rights |= {(group, resource, verb) for rule in role["rules"] for group in rule.get("apiGroups", [])
+                       for resource in rule.get("resources", []) for verb in rule["verbs"]}
     return rights
 
 

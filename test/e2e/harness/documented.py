@@ -28,12 +28,12 @@ def commands():
     """All of them, each once, in the order of the pages."""
     found = {}
     for path in [places.SOURCE / "README.md", *sorted((places.SOURCE / "docs").glob("*.md"))]:
-        for command in _of_page(path.name, path.read_text(encoding="utf-8")):
+        for command in of_page(path.name, path.read_text(encoding="utf-8")):
             found.setdefault(command.text, command)
     return list(found.values())
 
 
-def _of_page(page, text):
+def of_page(page, text):
     for language, block in _BLOCK.findall(text):
         if block.startswith("#!"):
             yield Command(page, block, program=True)

@@ -8,6 +8,7 @@ from harness.failure import require, require_equal
 from harness.leader_proxy import LeaderProxy
 from harness.scenario import scenario
 from scenarios.api_outages import half_bound
+from scenarios.command_line import restart_controller
 
 _TAKE_OVER_S = 12.0
 
@@ -126,6 +127,19 @@ def a_standby_answers_no_extender_call_and_writes_nothing(cluster):
         cluster.wait_for(lambda: standby.ask("/extender/filter", port="https", body=arguments)[0] == 200, "the new leader answers filter", 10)
         cluster.run_job("after", 32)
         require(any("pods/" in write for write in writes(cluster)[before:]), "the audit log does not show what it writes as a leader")
+
+
+@scenario()
+def the_leader_publishes_its_address_and_puts_it_right(cluster):
+    def addresses():
+        found = cluster.api.get("EndpointSlice", "asterism-extender-leader", chart.NAMESPACE)
+        return found and found["endpoints"][0]["addresses"]
+    # An address where nobody is: who calls the extender on the rig does not read it.
+    restart_controller(cluster, POD_IP="10.9.8.7", POD_NAME="controller-0")
+    cluster.defer(lambda: restart_controller(cluster))
+    cluster.wait_for(lambda: addresses() == ["10.9.8.7"], lambda: f"the leader's address is published: {addresses()}")
+    cluster.api.patch("EndpointSlice", "asterism-extender-leader", {"endpoints": [{"addresses": ["10.1.1.1"]}]}, chart.NAMESPACE)
+    cluster.wait_for(lambda: addresses() == ["10.9.8.7"], lambda: f"the leader puts its address right: {addresses()}")
 
 
 @scenario()
