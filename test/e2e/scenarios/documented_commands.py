@@ -25,6 +25,7 @@ _ELSEWHERE = {
     "test/e2e/run --only": "this run is such a one",
     "test/build ci": "what is tested here was built by it",
     "install build/ci/cli/kubectl-asterism": "writes into /usr/local; here a folder of the run is on PATH instead",
+    "test/house/tidy": "one of the unit tests",
     "test/fuzz/run": "the stage fuzz of test/run: needs a build of its own",
     "test/bench/instruction-gate": "the stage instructions of test/run",
     "make bench": "by hand: measures for half an hour",
