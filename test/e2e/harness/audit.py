@@ -7,6 +7,8 @@ NOT_IN_THE_LOG = {
     ("asterism.dev", "trainingjobs/finalizers", "update"):
         "asked by the admission plug-in OwnerReferencesPermissionEnforcement when a pod is created; it is on in these runs, so that "
         "without the right no gang would start",
+    ("discovery.k8s.io", "endpointslices", "create"):
+        "the slice is made by a server-side apply: the log says patch, and the API server asks for the right to create as well",
 }
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"

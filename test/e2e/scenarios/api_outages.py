@@ -5,7 +5,7 @@ import json
 import time
 import urllib.request
 
-from harness import pods as pod_facts
+from harness import chart, pods as pod_facts
 from harness.failure import require, require_equal
 from harness.scenario import scenario
 from harness.slow_proxy import SlowProxy
@@ -123,15 +123,21 @@ def sixty_seconds_without_api_server_harm_no_running_job_and_delay_a_new_one(clu
 @contextlib.contextmanager
 def refused_for_load(cluster):
     """Inside, the API server takes one request of the controller at a time and answers 429 to all others, but for its Lease."""
-    def shape(limited):
-        patch = json.dumps({"spec": {"limited": limited}})
-        cluster.rig.kubectl("patch", "prioritylevelconfiguration", "asterism", "--type=merge", "--patch", patch)
-    before = json.loads(cluster.rig.kubectl("get", "prioritylevelconfiguration", "asterism", "--output=json"))["spec"]["limited"]
-    shape({"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject", "queuing": None}})
+    namespace, name = chart.SERVICE_ACCOUNT.split("/")
+    account = {"kind": "ServiceAccount", "serviceAccount": {"namespace": namespace, "name": name}}
+    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "namespaces": ["*"], "clusterScope": True}
+    limited = {"nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
+    head = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "metadata": {"name": "storm"}}
+    objects = [{**head, "kind": "PriorityLevelConfiguration", "spec": {"type": "Limited", "limited": limited}},
+               # Between the chart's schema for Leases and that for the rest.
+               {**head, "kind": "FlowSchema", "spec": {"priorityLevelConfiguration": {"name": "storm"}, "matchingPrecedence": 200,
+                                                       "rules": [{"subjects": [account], "resourceRules": [everything]}]}}]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    cluster.rig.kubectl("create", "--filename", "-", text=text)
     try:
         yield
     finally:
-        shape({**before, "borrowingLimitPercent": None})
+        cluster.rig.kubectl("delete", "--filename", "-", text=text)
 
 
 @scenario()
