@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +30,7 @@
 #include "controller/control_plane.h"
 #include "controller/heartbeat.h"
 #include "controller/http_edge.h"
+#include "controller/serving_certificate.h"
 #include "fmt/format.h"
 #include "kube/curl_http_client.h"
 #include "kube/http_api_client.h"
@@ -111,15 +111,6 @@ absl::Status SetUpLogFromFlags() {
   return absl::OkStatus();
 }
 
-std::optional<server::TlsOptions> TlsOf(const TlsConfiguration& tls) {
-  if (tls.cert_file.empty()) {
-    return std::nullopt;
-  }
-  return server::TlsOptions{.certificate_file = tls.cert_file,
-                            .key_file = tls.key_file,
-                            .client_ca_file = tls.client_ca_file};
-}
-
 // Reads the file again now and then: a mounted ConfigMap is replaced under a running program.
 class ConfigurationReloader {
  public:
@@ -196,30 +187,21 @@ absl::Status Run() {
   ConfigurationReloader reloader(core, configuration, *plane);
 
   server::HttpServerMetrics http_metrics(registry);
-  server::HttpRoutes extender_routes;
-  AddExtenderRoutes(extender_routes, *plane);
-  server::HttpRoutes diagnosis_routes;
-  AddDiagnosisRoutes(
-      diagnosis_routes, *plane, registry, [&heartbeat] { return heartbeat->Complaints(); },
-      [yaml = ConfigurationToYaml(configuration)] { return yaml; });
-  ASSIGN_OR_RETURN(
-      const auto extender_server,
-      server::HttpServer::Start(clock, std::move(extender_routes), http_metrics,
-                                {.address = absl::GetFlag(FLAGS_bind_address),
-                                 .port = static_cast<uint16_t>(configuration.ports.https),
-                                 .threads = 2,
-                                 .tls = TlsOf(configuration.tls)}));
-  ASSIGN_OR_RETURN(
-      const auto diagnosis_server,
-      server::HttpServer::Start(clock, std::move(diagnosis_routes), http_metrics,
-                                {.address = absl::GetFlag(FLAGS_bind_address),
-                                 .port = static_cast<uint16_t>(configuration.ports.metrics)}));
+  ASSIGN_OR_RETURN(const auto certificate,
+                   ServingCertificate::Make({clock, core, *client, registry, http_metrics,
+                                             [&plane] { return plane->MayWrite(); }},
+                                            configuration.tls, identity.namespace_name));
+  ASSIGN_OR_RETURN(const auto edge,
+                   HttpEdge::Start({clock, registry, http_metrics, *plane, *certificate,
+                                    [&heartbeat] { return heartbeat->Complaints(); }},
+                                   configuration, absl::GetFlag(FLAGS_bind_address)));
   base::LogInfo("started", {{"identity", identity.name},
                             {"server", api.server},
-                            {"extender_port", int{extender_server->port()}},
-                            {"metrics_port", int{diagnosis_server->port()}}});
+                            {"extender_port", int{edge->extender_port()}},
+                            {"metrics_port", int{edge->metrics_port()}}});
   core.Post([&] {
     plane->Start();
+    certificate->Start();
     reloader.Start();
     heartbeat->Start();
   });
@@ -233,8 +215,7 @@ absl::Status Run() {
     base::LogError("core_stuck", {{"remedy", "the Lease runs out by itself; ending without it"}});
     std::_Exit(1);  // joining the core would wait for it, too
   }
-  extender_server->Stop();
-  diagnosis_server->Stop();
+  edge->Stop();
   core.Stop();
   heartbeat.reset();
   plane.reset();

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness import places
 
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _IN_TEXT = re.compile(r"`([^`]+)`")
 _PROGRAMS = re.compile(r"(kubectl|helm|make|docker|source|deploy/[\w-]+|test/[\w/-]+) ")
 _EXIT_CODE = re.compile(r"\s# exit code (\d)")
@@ -38,7 +38,7 @@ def of_page(page, text):
         if block.startswith("#!"):
             yield Command(page, block, program=True)
             continue
-        lines = block.replace("\\\n", " ").splitlines()
+        lines = [line.strip() for line in block.replace("\\\n", " ").splitlines()]
         if language != "sh":
             lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
         for line in lines:
