@@ -68,6 +68,11 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
           dependencies_.registry
               .AddGauge("asterism_leader_election_master_status", "1 while this process leads.")
               .With({})),
+      clock_watch_(dependencies_.clock, dependencies_.registry),
+      log_lines_lost_(dependencies_.registry
+                          .AddCounter("asterism_log_lines_lost_total",
+                                      "Log lines that could not be written, on a full disk.")
+                          .With({})),
       rebuild_seconds_(dependencies_.registry.AddHistogram(
           "asterism_rebuild_seconds", "From winning the Lease to the first decision.")),
       missing_(std::begin(kKinds), std::end(kKinds)),
@@ -209,6 +214,8 @@ void ControlPlane::ReportMetrics() {
   if (jobs_ != nullptr) {
     jobs_->ReportQueue();
   }
+  clock_watch_.Look();
+  log_lines_lost_.Add(base::TakeLostLogLines());
   metrics_timer_.Start(kReportInterval, [this] { ReportMetrics(); });
 }
 

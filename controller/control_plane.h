@@ -29,6 +29,7 @@
 #include "base/metrics.h"
 #include "base/rng.h"
 #include "base/snapshot.h"
+#include "controller/clock_watch.h"
 #include "controller/configuration.h"
 #include "controller/endpoint_publisher.h"
 #include "kube/client.h"
@@ -124,6 +125,8 @@ class ControlPlane {
   operators::JobMetrics job_metrics_;
   kube::WatchMetrics watch_metrics_;
   base::Gauge& leading_gauge_;
+  ClockWatch clock_watch_;
+  base::Counter& log_lines_lost_;
   base::HistogramFamily& rebuild_seconds_;
 
   InformerPtr<kube::Node> nodes_;

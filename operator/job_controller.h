@@ -98,6 +98,7 @@ class JobController {
   void VisitDue();
   void Visit(JobState& state);
   void VisitGone(JobState& state);
+  void ObserveIntervals(JobState& state, JobObservation& seen) const;
   JobObservation Observe(JobState& state) const;
   void RefreshAdmission(JobState& state);
   void AskDryRunWhenDue(JobState& state);

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "kube/informer.h"
 #include "operator/admission.h"
+#include "operator/elapsed_since.h"
 #include "operator/job_reconciler.h"
 #include "operator/training_job.h"
 #include "scheduler/ledger.h"
@@ -81,6 +82,10 @@ struct JobState {
   base::SteadyTime queued_since;
   base::SteadyTime placed_at;
   base::SteadyTime bound_at;
+  ElapsedSince since_placed;
+  ElapsedSince since_completed;
+  ElapsedSince since_restart;
+  ElapsedSince since_waiting;
   std::string state_in_metrics;
 };
 

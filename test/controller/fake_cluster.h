@@ -76,6 +76,7 @@ class FakeCluster {
   // Of controllers that start from now on.
   Configuration& configuration() { return configuration_; }
   base::SimExecutor& executor() { return executor_; }
+  base::SimClock& clock() { return clock_; }
 
  private:
   struct Controller;

@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 from pathlib import Path
 
 from harness import chart, tls
@@ -157,6 +158,7 @@ def kube_scheduler_reads_its_certificate_again_without_a_restart(cluster):
             file.write_bytes(content)
     cluster.defer(lambda: put(good))
     put([Path(rig[name]).read_bytes() for name in ("ASTERISM_RIG_ADMIN_CERT", "ASTERISM_RIG_ADMIN_KEY")])
+    time.sleep(1.2)            # kube-scheduler shows what it has read for a second
     controller.terminate()     # ends the connections that began with the good one
     controller.start()
     controller.wait_leading()
