@@ -1,6 +1,7 @@
 // Throws bytes at a live server over loopback: it must answer or close, and go on serving.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -51,7 +52,7 @@ class Target {
         break;
       }
       if (connected != 0) {
-        usleep(10'000);
+        poll(nullptr, 0, /*milliseconds=*/10);
       }
     }
     CHECK_THAT(connected == 0,

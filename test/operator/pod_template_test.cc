@@ -92,21 +92,27 @@ TEST(MergePodTemplate, ATemplateKeepsWhatIsNotKnownHere) {
 }
 
 TEST(CheckPodTemplate, RefusesWhatHasAnOwnerElsewhere) {
-  const std::pair<const char*, const char*> cases[] = {
+  const std::string single_nodes =
+      "names single nodes, and the placement decides those: use a label that a group of nodes "
+      "shares, or cordon the nodes to avoid";
+  const std::string node_terms =
+      "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."
+      "nodeSelectorTerms";
+  const std::pair<const char*, std::string> cases[] = {
       {R"({"schedulerName": "x"})",
        "spec.template.spec.schedulerName: the operator sets it: leave it out"},
       {R"({"nodeName": "x"})",
        "spec.template.spec.nodeName: the placement decides the node: leave it out, or narrow the "
        "nodes with nodeSelector"},
       {R"({"nodeSelector": {"kubernetes.io/hostname": "gpu-0"}})",
-       "spec.template.spec.nodeSelector: names single nodes, and the placement decides those"},
+       "spec.template.spec.nodeSelector: " + single_nodes},
       {R"({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
            {"nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/hostname",
             "operator": "In", "values": ["a"]}]}]}}}})",
-       "nodeSelectorTerms[0].matchExpressions[0].key: names single nodes"},
+       node_terms + "[0].matchExpressions[0].key: " + single_nodes},
       {R"({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
            {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name"}]}]}}}})",
-       "nodeSelectorTerms[0].matchFields: names single nodes"},
+       node_terms + "[0].matchFields: " + single_nodes},
       {R"({"hostname": "x"})",
        "spec.template.spec.hostname: the rank decides the host name: leave it out"},
       {R"({"subdomain": "x"})",
