@@ -58,6 +58,8 @@ enum class Sharding {
   kFull,       // ZeRO-3, FSDP
 };
 
+enum class Precision { kBf16, kFp8 };  // of the matrix products
+
 enum class ContextExchange { kRing, kAllGather, kAllToAll };
 
 enum class RecomputeMode {
@@ -85,6 +87,7 @@ struct Recompute {
 
 struct ParallelPlan {
   Framework framework = Framework::kMegatron;
+  Precision precision = Precision::kBf16;
   Degrees degrees;
   bool sequence_parallel = false;  // norms and residuals are split over the tensor ranks
   ContextExchange context_exchange = ContextExchange::kRing;

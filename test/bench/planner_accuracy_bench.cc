@@ -1,8 +1,9 @@
-// How well the planner predicts measured runs: gates G1 to G5 of the reference.
+// How well the planner predicts measured runs: gates G1 to G8, G15 and G18 of the reference.
 //
 //   planner_accuracy_bench [DATA.csv]           a table
 //   planner_accuracy_bench --json [DATA.csv]    one JSON object a line
 //   planner_accuracy_bench --page [DATA.csv]    docs/planner-accuracy.md
+//   planner_accuracy_bench --fit [DATA.csv]     entries for planner/time_constants.cc
 //
 // DATA.csv has the columns of shared/data/planner/measured.csv, which is the default; where that is
 // not there, one figure says that nothing was measured. Exit code 1: a budget was missed.
@@ -15,6 +16,7 @@
 #include "fmt/format.h"
 #include "test/planner/accuracy.h"
 #include "test/planner/measured_file.h"
+#include "test/planner/time_accuracy.h"
 
 namespace asterism::planner {
 namespace {
@@ -32,16 +34,34 @@ void PrintFigure(const AccuracyFigure& figure, bool json) {
              figure.budget.has_value() ? budget : "-", figure.ok() ? "" : "MISSED");
 }
 
-int MeasureFile(const std::string& path, bool json, bool page) {
+void PrintFit(const MeasuredFile& file) {
+  for (const FittedEntry& entry : FitTimeTable(file)) {
+    fmt::print("    {{\"{}\", {{", entry.name);
+    const char* separator = "";
+    for (double TimeConstants::*const each : CalibratedConstants()) {
+      fmt::print("{}{:.3g}", separator, entry.constants.*each);
+      separator = ", ";
+    }
+    fmt::print("}}}},\n");
+  }
+}
+
+int MeasureFile(const std::string& path, bool json, bool page, bool fit) {
   const auto file = ReadMeasuredFile(path);
   if (!file.ok()) {
     fmt::print(stderr, "error: {}\n", std::string(file.status().message()));
     return 2;
   }
-  const AccuracyReport report = MeasureAccuracy(**file);
+  if (fit) {
+    PrintFit(**file);
+    return 0;
+  }
+  AccuracyReport report = MeasureAccuracy(**file);
+  const TimeReport time = MeasureTime(**file);
+  report.figures.insert(report.figures.end(), time.figures.begin(), time.figures.end());
   if (page) {
     const std::string name = std::filesystem::path(path).filename().string();
-    fmt::print("{}", AccuracyPage(report, fmt::format("`{}`", name)));
+    fmt::print("{}{}", AccuracyPage(report, fmt::format("`{}`", name)), TimePage(time));
     return 0;
   }
   bool held = true;
@@ -58,11 +78,13 @@ int MeasureFile(const std::string& path, bool json, bool page) {
 int main(int count, char** arguments) {
   bool json = false;
   bool page = false;
+  bool fit = false;
   std::string path;
   for (int index = 1; index < count; ++index) {
     const std::string_view argument = arguments[index];
     json = json || argument == "--json";
     page = page || argument == "--page";
+    fit = fit || argument == "--fit";
     if (argument.substr(0, 2) != "--") {
       path = argument;
     }
@@ -77,5 +99,5 @@ int main(int count, char** arguments) {
       return 0;
     }
   }
-  return asterism::planner::MeasureFile(path, json, page);
+  return asterism::planner::MeasureFile(path, json, page, fit);
 }

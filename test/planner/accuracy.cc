@@ -307,7 +307,9 @@ std::string AccuracyPage(const AccuracyReport& report, const std::string& source
       }
     }
   }
-  text += "\n## Rows that are not predicted\n\n| family and reason | rows |\n|---|---:|\n";
+  text +=
+      "\n## Memory rows and labels that are not predicted\n\n| family and reason | rows "
+      "|\n|---|---:|\n";
   for (const auto& [reason, rows] : report.left_out) {
     text += fmt::format("| {} | {} |\n", reason, rows);
   }

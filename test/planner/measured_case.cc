@@ -207,11 +207,45 @@ absl::Status ReadPlan(const MeasuredRow& row, MeasuredCase& measured) {
   const std::string family = row.Family();
   const bool old = family == "bloom" || family == "vtrain" || family == "ptdp21";
   plan.sequence_parallel = plan.degrees.tensor > 1 && !old &&
-                           !(family == "kort22" && !row.Noted("sequence parallel")) &&
+                           !(family == "kort22" && !row.Noted("sequence parallel") &&
+                             row.Text("recompute") != "selective") &&
                            !(family == "kempner" && plan.degrees.pipeline > 1);
+  const std::string& precision = row.Text("precision");
+  plan.precision =
+      Contains(precision, "FP8") || Contains(precision, "fp8") || Contains(precision, "FP4")
+          ? Precision::kFp8
+          : Precision::kBf16;
   ReadRecompute(row, measured);
   ReadSharding(row, measured);
   return absl::OkStatus();
+}
+
+// Eight GPUs a node, but for racks of 72 and for KempnerForge's nodes of four.
+ClusterSpec ClusterOf(const MeasuredRow& row) {
+  const std::string& name = row.Text("gpu");
+  const GpuSpec* gpu = FindGpu(name == "A100" ? "A100-80" : name);
+  if (gpu == nullptr) {
+    return {};
+  }
+  const bool rack = name == "GB200" || name == "GB300";
+  const int64_t node = rack ? 72 : row.Family() == "kempner" ? 4 : 8;
+  const double network = Contains(name, "A100") ? 25 : name == "GB300" || name == "B300" ? 100 : 50;
+  ClusterSpec cluster;
+  cluster.gpu = *gpu;
+  cluster.levels.push_back({"node", node, gpu->nvlink_gigabytes_per_second, 0});
+  cluster.levels.push_back({"cluster", kDegreeMax, network, 0});
+  return cluster;
+}
+
+void ReadSeconds(const MeasuredRow& row, MeasuredCase& measured) {
+  const double value = row.Number("value").value_or(0);
+  if (row.Text("measure") == "step_time") {
+    measured.measured_seconds = row.Text("unit") == "ms" ? value / 1000 : value;
+  }
+  if (row.Text("measure") == "tokens_per_s_per_gpu" && value > 0 && row.Whole("gbs") > 0) {
+    measured.measured_seconds = static_cast<double>(row.Whole("gbs") * row.Whole("seq")) /
+                                (value * static_cast<double>(measured.plan.degrees.Gpus()));
+  }
 }
 
 void ReadFigure(const MeasuredRow& row, MeasuredCase& measured) {
@@ -247,6 +281,8 @@ absl::StatusOr<MeasuredCase> CaseOf(const MeasuredRow& row) {
   // A log is that of rank 0.
   measured.first_stage = row.Family() == "mlperf";
   ReadFigure(row, measured);
+  measured.cluster = ClusterOf(row);
+  ReadSeconds(row, measured);
   return measured;
 }
 
@@ -297,6 +333,51 @@ bool IsCalibration(const MeasuredRow& row) {
                     "kempner-pk-8-4-packed"}) ||
          is_one_of({"skill-70b-a", "skill-70b-b", "skill-70b-c", "skill-70b-d", "skill-70b-e",
                     "skill-70b-f", "skill-70b-g"});
+}
+
+bool IsTimeCalibration(const MeasuredRow& row) {
+  static constexpr std::string_view kRuns[] = {
+      // Llama, Nemotron and DeepSeek recipes, each one model, precision, layout and GPU count.
+      "dgxc-v25.02.02-Llama-3.1-405B-FP8-H100-192-L42-b252",
+      "dgxc-v25.02.02-Llama-3.1-70B-FP8-H100-128-b256",
+      "dgxc-v25.02.02-Llama-3.1-8B-BF16-H100-8-b128",
+      "dgxc-v25.04.02-Llama-3.1-8B-BF16-H100-8-b128",
+      "dgxc-v25.02.02-Llama3-70B-SFT-FP8-H100-32-b32-SFT",
+      "dgxc-v25.02.02-Nemotron4-15B-BF16-H100-64-b256",
+      "dgxc-v25.04.02-Llama-3.1-405B-BF16-H100-128-L62-b128",
+      "dgxc-v25.04.02-Nemotron4-15B-FP8-H100-512-b2048",
+      "dgxc-v25.05.05-DeepSeek-V3-BF16-GB200-256-b2048",
+      "dgxc-v25.05.05-DeepSeek-V3-BF16-GB200-512-b4096",
+      "dgxc-v25.05.05-Llama-3.1-405B-BF16-GB200-256-b128",
+      "dgxc-v25.05.05-Llama-3.1-405B-FP8-GB200-128-b64",
+      // Whole plans with all of their micro-batch counts.
+      "simumax-deepseekv2_tp1_ep8_pp1_dp8_l4_mbc4_cef",
+      "simumax-deepseekv2_tp1_ep8_pp1_dp8_l4_mbc8_cef",
+      "simumax-deepseekv2_tp1_ep8_pp1_dp8_l4_mbc32_cef",
+      "simumax-llama3_70b_l12_tp8_pp1_dp1_mbc4_cef", "simumax-llama3_70b_l12_tp8_pp1_dp1_mbc8_cef",
+      "simumax-llama3_70b_l12_tp8_pp1_dp1_mbc32_cef",
+      "simumax-llama3_405b_l4_tp1_cp8_pp1_dp1_seq32768_mbc4_cef",
+      "simumax-llama3_70b_l12_tp2_cp4_pp1_dp1_seq131072_mbc4_cef",
+      "mlperf-v5.0-llama31_405b-NVIDIA-eos-dfw_n256_ngc25.01_nemo",
+      "mlperf-v5.0-llama31_405b-NVIDIA-eos-dfw_n304_ngc25.01_nemo",
+      "mlperf-v5.1-llama31_405b-University-of-Florida-hpg.dgxb200x8.n56",
+      // Both recompute modes of two sizes.
+      "kort22-22/t-full", "kort22-22/t-sel", "kort22-530/t-full", "kort22-530/t-sel", "bloom-025",
+      "bloom-037", "bloom-040", "bloom-043", "bloom-045", "bloom-088", "bloom-096", "bloom-101",
+      "vtrain-m-002", "vtrain-m-006", "vtrain-m-010", "vtrain-m-019", "vtrain-m-024",
+      "vtrain-m-046", "vtrain-m-056", "vtrain-m-072", "vtrain-s-0023", "vtrain-s-0517",
+      "vtrain-s-0379", "vtrain-s-0762", "vtrain-s-0908", "vtrain-s-0671", "vtrain-s-0122",
+      "vtrain-s-0405"};
+  return std::find(std::begin(kRuns), std::end(kRuns), row.Run()) != std::end(kRuns) ||
+         std::find(std::begin(kRuns), std::end(kRuns), row.id()) != std::end(kRuns);
+}
+
+std::string TimeEntryOf(const MeasuredRow& row) {
+  std::string family = row.Family();
+  if (family == "vtrain") {
+    family = row.id().substr(0, 8);
+  }
+  return fmt::format("{} {}", family, row.Text("gpu"));
 }
 
 }  // namespace asterism::planner

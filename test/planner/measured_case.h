@@ -27,6 +27,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "planner/cluster_spec.h"
 #include "planner/model_spec.h"
 #include "planner/parallel_plan.h"
 #include "planner/runtime_profile.h"
@@ -40,7 +41,9 @@ struct MeasuredCase {
   ModelSpec model;
   ParallelPlan plan;
   Runtime runtime = Runtime::kMegatron;
-  double gpu_bytes = 0;  // 0: not printed
+  double gpu_bytes = 0;         // 0: not printed
+  ClusterSpec cluster;          // no levels: the GPU is not in the table
+  double measured_seconds = 0;  // of a step; from tokens per second where that is printed
 
   MemoryFigure figure = MemoryFigure::kNone;
   double measured_bytes = 0;
@@ -56,5 +59,9 @@ bool PredictedFit(const MeasuredCase& measured);
 
 // Whether the row belongs to a group whose rows chose a constant of runtime_profile.cc.
 bool IsCalibration(const MeasuredRow& row);
+// The same for time_constants.cc. At most 8 rows a family and GPU.
+bool IsTimeCalibration(const MeasuredRow& row);
+// The entry of time_constants.cc for a row: its family and GPU.
+std::string TimeEntryOf(const MeasuredRow& row);
 
 }  // namespace asterism::planner
