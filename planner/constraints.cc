@@ -330,6 +330,16 @@ std::vector<Violation> CheckPlan(const ModelSpec& model, const ParallelPlan& pla
   return violations;
 }
 
+bool IsLegal(const ModelSpec& model, const ParallelPlan& plan, int64_t gpus) {
+  const Question question{model, plan, gpus, plan.degrees};
+  for (const Rule& rule : kRules) {
+    if ((rule.frameworks & BitOf(plan.framework)) != 0 && rule.check(question).has_value()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 absl::Status CheckDegrees(const ParallelPlan& plan) {
   struct Named {
     std::string_view name;

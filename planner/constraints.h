@@ -34,6 +34,9 @@ struct Violation {
 // In the order of the table. The plan has passed CheckDegrees.
 std::vector<Violation> CheckPlan(const ModelSpec& model, const ParallelPlan& plan, int64_t gpus);
 
+// Whether CheckPlan would find nothing; stops at the first violation.
+bool IsLegal(const ModelSpec& model, const ParallelPlan& plan, int64_t gpus);
+
 // Every count is at least 1 and small enough for arithmetic.
 absl::Status CheckDegrees(const ParallelPlan& plan);
 
