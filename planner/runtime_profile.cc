@@ -29,7 +29,7 @@ constexpr RuntimeProfile kMegatron2022Profile = {
 
 // Derived: fp16 weights and gradients, fp32 copy of the gradients at the step: 4 + 16/D; logits
 // fp16, fp32 and gradient: 10; the pipeline engine keeps the output of a stage beside its inputs.
-// Fragmentation and context fitted on bloom, L80 h14400 and L80 h13824 on 320 GPUs (6 rows).
+// Fragmentation and context fitted on bloom, L80 h14400 and L80 h13824 on 320 GPUs (5 rows).
 constexpr RuntimeProfile kDeepSpeedFp16Profile = {
     .name = "Megatron-DeepSpeed, fp16",
     .states = {.weight_bytes = 2, .gradient_bytes = 2, .gradient_copy_bytes = 4},
@@ -85,7 +85,8 @@ constexpr RuntimeProfile kLlmFoundryProfile = {
 
 // Its source says: bf16 states, whole logits on each tensor rank, replicated embedding, fp32
 // reduction. Four bf16 copies of the logits and the unsharded bytes fitted on kempner 7B without
-// pipeline (rows 4, 5, 6, 7) and the retained widths on its MoE of 8 experts.
+// pipeline (rows 4, 5, 6, 7), those of a pipeline on 70B with four stages, those of expert
+// parallelism and the retained widths on its MoE of 64 and of 8 experts.
 constexpr RuntimeProfile kKempnerForgeProfile = {
     .name = "KempnerForge, FSDP2",
     .states = {.weight_bytes = 2, .gradient_bytes = 0, .master_bytes = 0, .moment_bytes = 4},

@@ -328,9 +328,11 @@ bool IsCalibration(const MeasuredRow& row) {
     return std::find(runs.begin(), runs.end(), run) != runs.end();
   };
   return is_one_of({"bloom-035", "bloom-036", "bloom-037", "bloom-038", "bloom-039"}) ||
-         is_one_of({"titan-8b-8-a", "titan-8b-8-b", "titan-8b-8-c"}) ||
+         is_one_of(
+             {"titan-8b-8-a", "titan-8b-8-b", "titan-8b-8-c", "titan-70b-2d", "titan-70b-2da"}) ||
          is_one_of({"kempner-4", "kempner-5", "kempner-6", "kempner-7", "kempner-pk-8-4-unpacked",
-                    "kempner-pk-8-4-packed"}) ||
+                    "kempner-pk-8-4-packed", "kempner-pk-64-1-unpacked", "kempner-pk-64-1-packed",
+                    "kempner-v-70b-32b"}) ||
          is_one_of({"skill-70b-a", "skill-70b-b", "skill-70b-c", "skill-70b-d", "skill-70b-e",
                     "skill-70b-f", "skill-70b-g"});
 }
