@@ -69,11 +69,15 @@ StageTime ForwardOfLayer(const TimeSetting& s, LayerKind kind) {
   StageTime time;
   time.products = (flops.projections + flops.mlp + flops.router) / s.tensor / rate +
                   flops.routed / s.tensor / (rate * s.constants.grouped_efficiency);
-  // A ring works on blocks of the sequence's share of one rank.
-  const double keys_seen = static_cast<double>(s.plan.sequence) / static_cast<double>(d.context);
-  time.attention = flops.core / s.tensor /
-                   (s.cluster.gpu.bf16_flops_per_second * s.constants.attention_efficiency *
-                    keys_seen / (keys_seen + s.constants.half_keys));
+  // A fused kernel works on blocks of the sequence that a rank has.
+  const double keys = static_cast<double>(s.plan.sequence) / static_cast<double>(d.context);
+  // Plain products run at what a fused kernel reaches at about 4,096 positions.
+  constexpr double kPlainProducts = 0.7;
+  const double blocks =
+      s.profile.flash_attention ? keys / (keys + s.constants.half_keys) : kPlainProducts;
+  time.attention =
+      flops.core / s.tensor /
+      (s.cluster.gpu.bf16_flops_per_second * s.constants.attention_efficiency * blocks);
   time.elementwise = ElementwiseBytes(s, kind) / MemoryRate(s);
   const double row_bytes = 2 * s.tokens * s.hidden;
   if (d.tensor > 1) {
@@ -84,9 +88,9 @@ StageTime ForwardOfLayer(const TimeSetting& s, LayerKind kind) {
   }
   if (d.context > 1) {
     const Link link = LinkOf(s.cluster, {.ranks = d.context, .stride = d.tensor}, s.constants);
-    const double keys = static_cast<double>(s.model.attention.kv_heads *
-                                            std::max<int64_t>(1, s.model.attention.head_size));
-    const double bytes = static_cast<double>(d.context - 1) * 4 * s.tokens * keys / s.tensor;
+    const double width = static_cast<double>(s.model.attention.kv_heads *
+                                             std::max<int64_t>(1, s.model.attention.head_size));
+    const double bytes = static_cast<double>(d.context - 1) * 4 * s.tokens * width / s.tensor;
     time.context_exchange = std::max(0.0, bytes / link.bytes_per_second - time.attention);
   }
   if (kind == LayerKind::kExpert && d.expert > 1) {

@@ -368,7 +368,7 @@ bool IsTimeCalibration(const MeasuredRow& row) {
       "bloom-037", "bloom-040", "bloom-043", "bloom-045", "bloom-088", "bloom-096", "bloom-101",
       "vtrain-m-002", "vtrain-m-006", "vtrain-m-010", "vtrain-m-019", "vtrain-m-024",
       "vtrain-m-046", "vtrain-m-056", "vtrain-m-072", "vtrain-s-0023", "vtrain-s-0517",
-      "vtrain-s-0379", "vtrain-s-0762", "vtrain-s-0908", "vtrain-s-0671", "vtrain-s-0122",
+      "vtrain-s-0379", "vtrain-s-0762", "vtrain-s-0908", "vtrain-s-0671", "vtrain-s-0722",
       "vtrain-s-0405"};
   return std::find(std::begin(kRuns), std::end(kRuns), row.Run()) != std::end(kRuns) ||
          std::find(std::begin(kRuns), std::end(kRuns), row.id()) != std::end(kRuns);
