@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -34,6 +35,11 @@ LogState MakeState(LogFormat format, LogLevel level) {
 LogState& State() {
   static LogState& state = *new LogState(MakeState(LogFormat::kText, LogLevel::kInfo));
   return state;
+}
+
+std::atomic<uint64_t>& LostLines() {
+  static std::atomic<uint64_t> lines = 0;
+  return lines;
 }
 
 // Quotes what would break a key=value line; escapes control characters in both formats.
@@ -106,7 +112,15 @@ void Log(LogLevel level, std::string_view event, LogFields fields) {
   const auto spdlog_level = kLevels[static_cast<int>(level)];
   if (state.logger->should_log(spdlog_level)) {
     state.logger->log(spdlog_level, "{}", FormatLogLine(state.format, event, fields));
+    if (std::ferror(stderr) != 0) {
+      std::clearerr(stderr);
+      LostLines().fetch_add(1, std::memory_order_relaxed);
+    }
   }
+}
+
+uint64_t TakeLostLogLines() {
+  return LostLines().exchange(0, std::memory_order_relaxed);
 }
 
 void CheckFailed(const char* file, int line, const char* condition, std::string_view message) {

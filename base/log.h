@@ -64,6 +64,10 @@ inline void LogError(std::string_view event, LogFields fields = {}) {
   Log(LogLevel::kError, event, fields);
 }
 
+// Lines that could not be written (the disk is full, nobody reads) since the last call. Logging
+// never fails and never waits because of it.
+uint64_t TakeLostLogLines();
+
 // Formats a line without time and level; exposed for tests.
 std::string FormatLogLine(LogFormat format, std::string_view event, LogFields fields);
 

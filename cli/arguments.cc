@@ -23,11 +23,11 @@ constexpr std::array<OptionDescription, 11> kOptions = {{
     {Option::kLevel, "level", 0, "LEVEL", "list every domain down to this level"},
     {Option::kClient, "client", 0, "", "this program only; asks nobody"},
     {Option::kServer, "server", 's', "URL",
-     "asterism-controller itself, http://HOST:PORT; default: $ASTERISM_SERVER, else through the "
+     "asterism-controller itself, https://HOST:PORT; default: $ASTERISM_SERVER, else through the "
      "API "
      "server"},
     {Option::kCertificateAuthority, "certificate-authority", 0, "FILE",
-     "certificate authority of an https:// --server"},
+     "certificate authority of --server, ca.crt of Secret asterism-extender-tls"},
     {Option::kControllerNamespace, "controller-namespace", 0, "NAME",
      "where asterism-controller is installed; default: asterism-system"},
     {Option::kHelp, "help", 'h', "", "describe the verb"},

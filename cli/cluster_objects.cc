@@ -5,8 +5,11 @@
 #include "cli/near_names.h"
 #include "cli/styled_text.h"
 #include "fmt/format.h"
+#include "kube/decoder.h"
 #include "kube/json_split.h"
 #include "kube/resource_path.h"
+#include "nlohmann/json.hpp"
+#include "operator/conditions.h"
 
 namespace asterism::cli {
 namespace {
@@ -36,7 +39,8 @@ absl::Status KindMissing(const ServerSession& session) {
 template <typename Object>
 absl::StatusOr<std::vector<Object>> ReadList(ServerSession& session, const kube::ResourceType& type,
                                              std::string_view namespace_name,
-                                             absl::StatusOr<Object> (*parse)(std::string_view)) {
+                                             absl::StatusOr<Object> (*parse)(std::string_view),
+                                             void (*explain)(Object&, std::string)) {
   absl::StatusOr<std::string> body = session.Get(kube::CollectionPath(type, namespace_name));
   if (absl::IsNotFound(body.status())) {
     return KindMissing(session);
@@ -58,10 +62,18 @@ absl::StatusOr<std::vector<Object>> ReadList(ServerSession& session, const kube:
   std::vector<Object> objects;
   for (const std::string_view item : list->items) {
     absl::StatusOr<Object> object = parse(item);
-    if (!object.ok()) {
+    if (object.ok()) {
+      objects.push_back(*std::move(object));
+      continue;
+    }
+    // One that nobody can read stands in the list with its name, and the others beside it.
+    absl::StatusOr<kube::ObjectMeta> meta = kube::DecodeMeta({kube::Encoding::kJson, item});
+    if (!meta.ok()) {
       return unreadable(object.status());
     }
-    objects.push_back(*std::move(object));
+    Object& placeholder = objects.emplace_back();
+    placeholder.meta = *std::move(meta);
+    explain(placeholder, std::string(object.status().message()));
   }
   return objects;
 }
@@ -133,7 +145,12 @@ absl::StatusOr<TrainingJob> ReadJob(ServerSession& session, const kube::ObjectNa
 
 absl::StatusOr<std::vector<TrainingJob>> ReadJobs(ServerSession& session,
                                                   std::string_view namespace_name) {
-  return ReadList(session, kTrainingJobs, namespace_name, &operators::ParseTrainingJob);
+  return ReadList<TrainingJob>(session, kTrainingJobs, namespace_name, &operators::ParseTrainingJob,
+                               [](TrainingJob& job, std::string why) {
+                                 job.status.state = "Pending";
+                                 job.status.waiting.reason = operators::wait_reason::kInvalidSpec;
+                                 job.status.waiting.message = std::move(why);
+                               });
 }
 
 absl::StatusOr<Queue> ReadQueue(ServerSession& session, std::string_view name) {
@@ -149,7 +166,16 @@ absl::StatusOr<Queue> ReadQueue(ServerSession& session, std::string_view name) {
 }
 
 absl::StatusOr<std::vector<Queue>> ReadQueues(ServerSession& session) {
-  return ReadList(session, kQueues, "", &operators::ParseQueue);
+  return ReadList<Queue>(
+      session, kQueues, "", &operators::ParseQueue, [](Queue& queue, std::string why) {
+        nlohmann::json ready = {{"type", "Ready"},
+                                {"status", "False"},
+                                {"reason", "Unreadable"},
+                                {"message", std::move(why)}};
+        nlohmann::json status;
+        status["conditions"].push_back(std::move(ready));
+        queue.status_json = status.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      });
 }
 
 }  // namespace asterism::cli

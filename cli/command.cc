@@ -111,8 +111,8 @@ class Command {
       return ReadControllerPage(address, session_.get(), path);
     }
     if (!address.server.starts_with("http://") && !address.server.starts_with("https://")) {
-      return Misused(
-          fmt::format("--server: \"{}\" is no URL: use http://HOST:PORT", Escaped(address.server)));
+      return Misused(fmt::format("--server: \"{}\" is no URL: use https://HOST:PORT",
+                                 Escaped(address.server)));
     }
     if (!arguments_.certificate_authority.empty()) {
       absl::StatusOr<std::string> ca = base::ReadSmallFile(arguments_.certificate_authority);

@@ -31,7 +31,8 @@ absl::Status DirectProblem(const std::string& server, std::string_view path,
   switch (kube::GetErrorDetails(status).http_code) {
     case 0:
       return Problem(status, fmt::format("asterism-controller at {} does not answer: {} (--server "
-                                         "wants its port for metrics, http://HOST:PORT)",
+                                         "wants its port for metrics, https://HOST:PORT, and "
+                                         "--certificate-authority its ca.crt)",
                                          shown, MessageOf(status)));
     case 404:
       return Problem(status,
@@ -83,8 +84,9 @@ absl::Status ProxyProblem(const ServerSession& api, const std::string& namespace
   }
   if (says("no endpoints available")) {
     return Problem(status,
-                   fmt::format("no controller leads in namespace \"{}\", or Asterism is not "
-                               "installed there: kubectl -n {} get pods,leases shows which "
+                   fmt::format("no controller leads in namespace \"{}\", it runs outside the "
+                               "cluster, or Asterism is not installed there: kubectl -n {} get "
+                               "pods,leases shows which "
                                "(--controller-namespace names another namespace, --server asks a "
                                "controller directly)",
                                place, place));

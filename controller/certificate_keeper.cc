@@ -92,7 +92,8 @@ void CertificateKeeper::SetMissing(std::string reason) {
 void CertificateKeeper::Look() {
   found_.clear();
   unread_ = {kServerSecret};
-  if (issuing()) {
+  if (options_.issue) {
+    // A standby too: it knows the authority when it has to take over.
     unread_ = {kSchedulerSecret, kServerSecret, kAuthoritySecret};
   }
   ReadNext();
@@ -131,39 +132,45 @@ void CertificateKeeper::OnRead(std::string_view name, const absl::StatusOr<kube:
 }
 
 void CertificateKeeper::Judge() {
-  if (!found_.contains(kAuthoritySecret)) {
+  for (const NamedSecret& each : kSecretNames) {
+    if (const auto found = found_.find(each.secret); found != found_.end()) {
+      dependencies_.metrics.Report(each.metric, found->second.data["tls.crt"]);
+    }
+  }
+  if (!options_.issue) {
     ShowAndWait();
     return;
   }
-  const absl::StatusOr<CertificatePlan> plan = PlanCertificates(
+  absl::StatusOr<CertificatePlan> plan = PlanCertificates(
       {found_[kAuthoritySecret].data, found_[kServerSecret].data, found_[kSchedulerSecret].data},
       authority_, rules_, dependencies_.clock.Now());
+  // What is there may still do for callers, whatever becomes of the plan.
+  const absl::Status shown = Show(found_[kServerSecret].data);
+  shown_ = shown.ok();
   if (!plan.ok()) {
-    Show(found_[kServerSecret].data).IgnoreError();
-    Fail("cannot make certificates", plan.status());
+    Fail(fmt::format("cannot use Secret {}", kAuthoritySecret), plan.status());
     return;
   }
-  authority_ = plan->authority;
-  writes_.assign(plan->writes.rbegin(), plan->writes.rend());
-  if (!writes_.empty()) {
-    // What is there may still do for callers until the new one is written.
-    Show(found_[kServerSecret].data).IgnoreError();
+  const bool stands = plan->writes.empty() || plan->writes.front().secret != kAuthoritySecret;
+  if (stands || dependencies_.may_write()) {
+    authority_ = plan->authority;
+  }
+  if (!plan->writes.empty() && dependencies_.may_write()) {
+    writes_.assign(plan->writes.rbegin(), plan->writes.rend());
     WriteNext();
     return;
-  }
-  for (const NamedSecret& each : kSecretNames) {
-    dependencies_.metrics.Report(each.metric, found_[each.secret].data["tls.crt"]);
   }
   ShowAndWait();
 }
 
 void CertificateKeeper::ShowAndWait() {
   const absl::Status shown = Show(found_[kServerSecret].data);
-  if (shown.ok()) {
+  shown_ = shown.ok();
+  if (shown_) {
+    last_failure_.clear();
     LookAgain(options_.look_period);
     return;
   }
-  shown_ = false;
   Fail(fmt::format("cannot use Secret {}", kServerSecret), shown);
 }
 
@@ -173,9 +180,7 @@ absl::Status CertificateKeeper::Show(const SecretData& secret) {
   const std::string certificate = material.certificate;
   RETURN_IF_ERROR(dependencies_.slot.Put(std::move(material)));
   dependencies_.metrics.Report("server", certificate);
-  shown_ = true;
   SetMissing("");
-  last_failure_.clear();
   return absl::OkStatus();
 }
 
@@ -222,8 +227,13 @@ void CertificateKeeper::OnWritten(const SecretWrite& write, const absl::Status& 
     return;
   }
   dependencies_.metrics.CountRenewal(MetricNameOf(write.secret));
-  base::LogInfo("certificate_made",
-                {{"secret", std::string(write.secret)}, {"because", write.reason}});
+  if (write.replaces) {
+    base::LogWarning("certificate_replaced",
+                     {{"secret", std::string(write.secret)}, {"because", write.reason}});
+  } else {
+    base::LogInfo("certificate_made",
+                  {{"secret", std::string(write.secret)}, {"because", write.reason}});
+  }
   if (write.secret == kServerSecret) {
     Show(write.data).IgnoreError();  // the next look says what may be wrong with it
   }

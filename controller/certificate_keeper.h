@@ -64,7 +64,6 @@ class CertificateKeeper {
     SecretData data;
   };
 
-  bool issuing() const { return options_.issue && dependencies_.may_write(); }
   void Look();
   void ReadNext();
   void OnRead(std::string_view name, const absl::StatusOr<kube::Reply>& reply);

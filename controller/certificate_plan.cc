@@ -20,7 +20,6 @@ constexpr std::string_view kCertificateKey = "tls.crt";
 constexpr std::string_view kPrivateKey = "tls.key";
 constexpr std::string_view kTrustKey = "ca.crt";
 constexpr char kAuthorityName[] = "asterism";
-constexpr char kSchedulerName[] = "asterism-scheduler";
 constexpr std::string_view kDue = "two thirds of its life are over";
 // Clocks of other machines, and this one after a step, may be behind.
 constexpr absl::Duration kBackdated = absl::Hours(24);
@@ -62,12 +61,18 @@ std::string FaultOfAuthority(const CertificateAndKey& authority) {
   return facts->authority ? "" : "its certificate may not sign others";
 }
 
-absl::StatusOr<CertificateAndKey> RenewedAuthority(const CertificateAndKey& authority,
-                                                   const CertificateFacts& facts,
-                                                   const CertificateRules& rules, absl::Time now) {
-  return server::MakeAuthority({.common_name = facts.common_name,
-                                .validity = LifeFrom(now, rules.authority_life),
-                                .key = authority.key});
+// What takes the place of an authority that cannot sign: the one that was seen before, while it can
+// be used, else a new one.
+absl::StatusOr<CertificateAndKey> Substitute(const CertificateAndKey& remembered,
+                                             const CertificateRules& rules, absl::Time now) {
+  if (FaultOfAuthority(remembered).empty()) {
+    const absl::StatusOr<CertificateFacts> facts = server::ReadCertificate(remembered.certificate);
+    if (facts.ok() && (facts->self_signed || InTime(facts->validity, now))) {
+      return remembered;
+    }
+  }
+  return server::MakeAuthority(
+      {.common_name = kAuthorityName, .validity = LifeFrom(now, rules.authority_life)});
 }
 
 absl::Status PlanAuthority(const SecretData& found, const CertificateAndKey& remembered,
@@ -75,17 +80,14 @@ absl::Status PlanAuthority(const SecretData& found, const CertificateAndKey& rem
   CertificateAndKey& authority = plan.authority;
   authority = PairOf(found);
   std::string reason = FaultOfAuthority(authority);
+  const bool replaces = !reason.empty() && !authority.certificate.empty();
   if (!reason.empty()) {
-    authority = remembered;
-    if (!FaultOfAuthority(authority).empty()) {
-      ASSIGN_OR_RETURN(authority,
-                       server::MakeAuthority({.common_name = kAuthorityName,
-                                              .validity = LifeFrom(now, rules.authority_life)}));
-    }
+    ASSIGN_OR_RETURN(authority, Substitute(remembered, rules, now));
   }
   ASSIGN_OR_RETURN(const CertificateFacts facts, server::ReadCertificate(authority.certificate));
   if (facts.self_signed && (IsDue(facts.validity, now) || !InTime(facts.validity, now))) {
-    ASSIGN_OR_RETURN(authority, RenewedAuthority(authority, facts, rules, now));
+    ASSIGN_OR_RETURN(authority,
+                     server::RenewAuthority(authority, LifeFrom(now, rules.authority_life)));
     reason = InTime(facts.validity, now) ? kDue : "its time is over, or has not come";
   } else if (!InTime(facts.validity, now)) {
     return absl::FailedPreconditionError(fmt::format(
@@ -98,36 +100,40 @@ absl::Status PlanAuthority(const SecretData& found, const CertificateAndKey& rem
     plan.writes.push_back({kAuthoritySecret,
                            {{std::string(kCertificateKey), authority.certificate},
                             {std::string(kPrivateKey), authority.key}},
-                           reason});
+                           reason,
+                           replaces});
   }
   return absl::OkStatus();
 }
 
 // Why a certificate signed by the authority has to be made anew; empty: it does.
-std::string FaultOfLeaf(const SecretData& secret, const CertificateAndKey& authority,
-                        CertificateUse use, const std::vector<std::string>& names, absl::Time now) {
+std::string FaultOfLeaf(const SecretData& secret, const std::string& trust, CertificateUse use,
+                        const std::vector<std::string>& names, absl::Time now) {
   const CertificateAndKey pair = PairOf(secret);
   if (pair.certificate.empty() || pair.key.empty()) {
     return "there is none";
   }
-  if (ValueOf(secret, kTrustKey) != authority.certificate) {
+  if (ValueOf(secret, kTrustKey) != trust) {
     return "its authority is another one";
   }
-  if (const absl::Status status = server::CheckCertificate(pair, authority.certificate, use, now);
-      !status.ok()) {
+  if (const absl::Status status = server::CheckCertificate(pair, trust, use, now); !status.ok()) {
     return std::string(status.message());
   }
   const absl::StatusOr<CertificateFacts> facts = server::ReadCertificate(pair.certificate);
-  if (!facts.ok()) {
-    return std::string(facts.status().message());
+  const absl::StatusOr<CertificateFacts> authority = server::ReadCertificate(trust);
+  if (!facts.ok() || !authority.ok()) {
+    return std::string((facts.ok() ? authority : facts).status().message());
   }
+  const absl::Time authority_end = authority->validity.not_after;
   for (const std::string& name : names) {
     if (std::find(facts->dns_names.begin(), facts->dns_names.end(), name) ==
         facts->dns_names.end()) {
       return "it does not have the name " + name;
     }
   }
-  return IsDue(facts->validity, now) ? std::string(kDue) : "";
+  // One that ends with its authority could not be made to last longer.
+  const bool longest = facts->validity.not_after >= authority_end;
+  return IsDue(facts->validity, now) && !longest ? std::string(kDue) : "";
 }
 
 struct Leaf {
@@ -139,7 +145,9 @@ struct Leaf {
 
 absl::Status PlanLeaf(const SecretData& found, const Leaf& leaf, const CertificateRules& rules,
                       absl::Time now, CertificatePlan& plan) {
-  const std::string reason = FaultOfLeaf(found, plan.authority, leaf.use, leaf.dns_names, now);
+  // Only the authority itself is trusted, not what may have signed it.
+  ASSIGN_OR_RETURN(const std::string trust, server::FirstCertificate(plan.authority.certificate));
+  const std::string reason = FaultOfLeaf(found, trust, leaf.use, leaf.dns_names, now);
   if (reason.empty()) {
     return absl::OkStatus();
   }
@@ -152,7 +160,7 @@ absl::Status PlanLeaf(const SecretData& found, const Leaf& leaf, const Certifica
   plan.writes.push_back({leaf.secret,
                          {{std::string(kCertificateKey), made.certificate},
                           {std::string(kPrivateKey), made.key},
-                          {std::string(kTrustKey), plan.authority.certificate}},
+                          {std::string(kTrustKey), trust}},
                          reason});
   return absl::OkStatus();
 }

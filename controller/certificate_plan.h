@@ -8,10 +8,10 @@
 //                    PlanCertificates(found, remembered, rules, clock.Now()));
 //   for (const SecretWrite& write : plan.writes) ...
 //
-// A certificate is renewed when two thirds of its life are over. The authority keeps its key then,
-// so that nobody who trusts the old certificate has to learn the new one: kube-scheduler reads its
-// extenders' authority only once. An authority that another one has signed is left alone: somebody
-// brought it, and renews it.
+// A certificate is renewed when two thirds of its life are over. The authority keeps its key and
+// its name then, so that nobody who trusts the old certificate has to learn the new one:
+// kube-scheduler reads its extenders' authority only once. An authority that another one has signed
+// is left alone: somebody brought it, and renews it.
 //
 // Thread-safety: pure, but for OpenSSL's random numbers. Cost: under 1 ms where nothing is to do.
 #pragma once
@@ -35,6 +35,8 @@ using SecretData = std::map<std::string, std::string, std::less<>>;
 inline constexpr std::string_view kAuthoritySecret = "asterism-authority";
 inline constexpr std::string_view kServerSecret = "asterism-extender-tls";
 inline constexpr std::string_view kSchedulerSecret = "asterism-scheduler-tls";
+// The name in what kube-scheduler shows, and the only one that the extender serves.
+inline constexpr char kSchedulerName[] = "asterism-scheduler";
 
 // Absent or empty ones are to be made.
 struct CertificateSecrets {
@@ -52,7 +54,8 @@ struct CertificateRules {
 struct SecretWrite {
   std::string_view secret;
   SecretData data;
-  std::string reason;  // why what was there does not do
+  std::string reason;     // why what was there does not do
+  bool replaces = false;  // something was there, and its time was not over
 };
 
 struct CertificatePlan {

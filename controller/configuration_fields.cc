@@ -121,13 +121,15 @@ std::vector<ConfigurationField> MakeFields() {
           "A pod that is not bound after this long moves to another node, or its gang is "
           "withdrawn."),
       Row("commit", kRestart,
-          ChoiceValue<CommitMode>([](Settings& s) -> CommitMode& { return s.commit; },
-                                  {"Scheduler", "Direct"}, "Direct",
-                                  "use Scheduler: kube-scheduler binds the pinned pods"),
-          "Who binds pods. `Direct` is not available yet."),
-      Row("taintNodes", kRestart, NotYetValue([](Settings& s) -> bool& { return s.taint_nodes; }),
+          ChoiceValue<operators::CommitMode>(
+              [](Settings& s) -> operators::CommitMode& { return s.commit; },
+              {"Scheduler", "Direct"}, "", ""),
+          "Who binds the pods of gangs. `Direct`: the operator, by the node name that it creates "
+          "them with, where they need nothing else of kube-scheduler; needs `taintNodes`. A Queue "
+          "may say otherwise."),
+      Row("taintNodes", kRestart, SwitchValue([](Settings& s) -> bool& { return s.taint_nodes; }),
           "Closes GPU nodes to other schedulers with the taint `asterism.dev/managed:NoSchedule`. "
-          "`true` is not available yet."),
+          "It stays when this is switched off."),
       Row("podWatch", kRestart,
           ChoiceValue<PodWatchMode>([](Settings& s) -> PodWatchMode& { return s.pod_watch; },
                                     {"All", "Own"}, "Own",
@@ -216,6 +218,10 @@ void CheckTogether(const Configuration& configuration, Complaints& complaints) {
                    "use two ports");
   }
   const TlsConfiguration& tls = configuration.tls;
+  if (configuration.commit == operators::CommitMode::kDirect && !configuration.taint_nodes) {
+    complaints.Add("commit", "Direct needs nodes that no other scheduler uses",
+                   "set taintNodes: true, or use Scheduler");
+  }
   const auto check_file = [&](std::string_view field, const std::string& path, bool needed) {
     if (tls.mode != TlsMode::kFiles && !path.empty()) {
       complaints.Add(field, "has no use in this tls.mode", "set tls.mode: Files, or remove it");

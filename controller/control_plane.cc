@@ -56,6 +56,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       job_options_{.field_manager = std::string(kProgram),
                    .bind_deadline = configuration.bind_deadline},
       ports_(configuration.ports),
+      taint_nodes_(configuration.taint_nodes),
       gpu_resources_(configuration.resource_names),
       feed_({.levels = LevelsOf(configuration),
              .resource_names = configuration.resource_names,
@@ -67,6 +68,11 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
           dependencies_.registry
               .AddGauge("asterism_leader_election_master_status", "1 while this process leads.")
               .With({})),
+      clock_watch_(dependencies_.clock, dependencies_.registry),
+      log_lines_lost_(dependencies_.registry
+                          .AddCounter("asterism_log_lines_lost_total",
+                                      "Log lines that could not be written, on a full disk.")
+                          .With({})),
       rebuild_seconds_(dependencies_.registry.AddHistogram(
           "asterism_rebuild_seconds", "From winning the Lease to the first decision.")),
       missing_(std::begin(kKinds), std::end(kKinds)),
@@ -84,7 +90,8 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
                                       .feed = feed_,
                                       .level_names = LevelNames(configuration),
                                       .resource_names = configuration.resource_names,
-                                      .pods = {.scheduler_name = configuration.scheduler_name}});
+                                      .pods = {.scheduler_name = configuration.scheduler_name},
+                                      .commit = configuration.commit});
   extender_ = std::make_unique<scheduler::Extender>(
       dependencies_.clock, view_cell_,
       [this] {
@@ -130,6 +137,9 @@ void ControlPlane::MakeInformers() {
        [this](const kube::Change<kube::Node>& change) {
          feed_.OnNode(change);
          PublishSoon();
+         if (node_closer_ != nullptr) {
+           node_closer_->OnNode(change);
+         }
          if (jobs_ != nullptr) {
            jobs_->OnNode(change);
            queue_controller_->OnChange();  // what they guarantee together depends on the nodes
@@ -204,6 +214,8 @@ void ControlPlane::ReportMetrics() {
   if (jobs_ != nullptr) {
     jobs_->ReportQueue();
   }
+  clock_watch_.Look();
+  log_lines_lost_.Add(base::TakeLostLogLines());
   metrics_timer_.Start(kReportInterval, [this] { ReportMetrics(); });
 }
 
@@ -284,6 +296,11 @@ void ControlPlane::Rebuild() {
   queue_controller_ = std::make_unique<operators::QueueController>(
       dependencies_.clock, dependencies_.executor, dependencies_.client, feed_, jobs_->dispatcher(),
       queues_->store(), may_write);
+  if (taint_nodes_) {
+    node_closer_ = std::make_unique<operators::NodeCloser>(dependencies_.executor,
+                                                           dependencies_.client, feed_, may_write);
+    node_closer_->Start(nodes_->store());
+  }
   queue_controller_->RefreshQuota();
   jobs_->Start(jobs_informer_->store(), pods_->store());
   queue_controller_->OnChange();
@@ -302,6 +319,7 @@ void ControlPlane::OnLeadershipLost() {
   holds_lease_ = false;
   leading_gauge_.Set(0);
   endpoint_.reset();
+  node_closer_.reset();
   queue_controller_.reset();
   jobs_.reset();
   base::LogWarning("lease_lost", {{"identity", identity_.name}});

@@ -29,6 +29,7 @@
 #include "base/metrics.h"
 #include "base/rng.h"
 #include "base/snapshot.h"
+#include "controller/clock_watch.h"
 #include "controller/configuration.h"
 #include "controller/endpoint_publisher.h"
 #include "kube/client.h"
@@ -45,6 +46,7 @@
 #include "operator/cluster_feed.h"
 #include "operator/job_controller.h"
 #include "operator/job_metrics.h"
+#include "operator/node_closer.h"
 #include "operator/queue.h"
 #include "operator/queue_controller.h"
 #include "operator/training_job.h"
@@ -115,6 +117,7 @@ class ControlPlane {
   const Identity identity_;
   operators::JobController::Options job_options_;
   const PortConfiguration ports_;
+  const bool taint_nodes_;
   const std::vector<std::string> gpu_resources_;
 
   base::SnapshotCell<scheduler::LedgerView> view_cell_;
@@ -122,6 +125,8 @@ class ControlPlane {
   operators::JobMetrics job_metrics_;
   kube::WatchMetrics watch_metrics_;
   base::Gauge& leading_gauge_;
+  ClockWatch clock_watch_;
+  base::Counter& log_lines_lost_;
   base::HistogramFamily& rebuild_seconds_;
 
   InformerPtr<kube::Node> nodes_;
@@ -136,6 +141,7 @@ class ControlPlane {
   std::unique_ptr<kube::LeaderElector> elector_;
   std::unique_ptr<operators::JobController> jobs_;
   std::unique_ptr<operators::QueueController> queue_controller_;
+  std::unique_ptr<operators::NodeCloser> node_closer_;  // null: nodes stay open, or a standby
   std::unique_ptr<EndpointPublisher> endpoint_;
   std::unique_ptr<scheduler::Extender> extender_;
 

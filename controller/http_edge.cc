@@ -112,7 +112,8 @@ absl::StatusOr<std::unique_ptr<HttpEdge>> HttpEdge::Start(const Dependencies& de
                         .port = static_cast<uint16_t>(configuration.ports.https),
                         .threads = 2,
                         .certificates = dependencies.certificate.source(),
-                        .clients = dependencies.certificate.extender_clients()}));
+                        .clients = dependencies.certificate.extender_clients(),
+                        .client_name = dependencies.certificate.extender_client_name()}));
   ASSIGN_OR_RETURN(
       edge->diagnosis_,
       server::HttpServer::Start(dependencies.clock,

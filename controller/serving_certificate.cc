@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<ServingCertificate>> ServingCertificate::Make(
                                    .issue = configuration.mode == TlsMode::kOwn});
       made->source_ = std::move(slot);
       made->extender_clients_ = server::Clients::kVerified;
+      made->extender_client_name_ = kSchedulerName;
       break;
     }
   }

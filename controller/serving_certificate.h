@@ -49,6 +49,8 @@ class ServingCertificate {
   server::CertificateSource* source() const { return source_.get(); }
   // Of the extender's port: whoever comes has to show a certificate wherever one can be checked.
   server::Clients extender_clients() const { return extender_clients_; }
+  // Which of all that the authority may have signed; empty: any, with files of somebody's own.
+  const std::string& extender_client_name() const { return extender_client_name_; }
 
   void Start();
   // Why callers cannot trust this server yet; empty: they can.
@@ -59,6 +61,7 @@ class ServingCertificate {
 
   CertificateMetrics metrics_;
   server::Clients extender_clients_ = server::Clients::kAnybody;
+  std::string extender_client_name_;
   std::unique_ptr<server::CertificateSource> source_;
   std::unique_ptr<CertificateKeeper> keeper_;  // null: not from Secrets
 };

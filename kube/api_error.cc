@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "base/cut_text.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "fmt/format.h"
@@ -82,7 +83,7 @@ absl::StatusCode CodeOf(std::string_view reason, int http_code) {
 
 // The body's control characters must not reach a log line or a condition.
 std::string PlainMessage(std::string_view body) {
-  std::string message(body.substr(0, kMaxMessage));
+  std::string message = base::CutText(body, kMaxMessage);
   for (char& c : message) {
     if (static_cast<unsigned char>(c) < 0x20) {
       c = ' ';

@@ -251,7 +251,7 @@ std::string EventRecorder::CreateBody(const Series& series) const {
       {"metadata", {{"namespace", EventNamespace(record)}, {"name", series.name}}},
       {"eventTime", EventTime(series.first_seen)},
       {"reportingController", options_.reporting_controller},
-      {"reportingInstance", options_.reporting_instance.substr(0, 128)},
+      {"reportingInstance", base::CutText(options_.reporting_instance, 128)},
       {"action", record.action},
       {"reason", record.reason},
       {"regarding", ReferenceJson(record.regarding)},

@@ -12,7 +12,8 @@ namespace asterism::kube {
 namespace {
 
 constexpr size_t kMaxJsonBytes = size_t{64} << 20;
-constexpr size_t kMaxJsonDepth = 128;
+// The API server takes 10,000 levels; an object that it keeps must never end a watch.
+constexpr size_t kMaxJsonDepth = 10'100;
 // A parser that has grown beyond this is not kept.
 constexpr size_t kKeptParserBytes = size_t{4} << 20;
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/cut_text.h"
 #include "fmt/format.h"
 
 namespace asterism::kube {
@@ -133,7 +134,7 @@ absl::Status BadQuantity(std::string_view text) {
   return absl::InvalidArgumentError(
       fmt::format("not a quantity (want a number with one of the suffixes n u m k M G T P E Ki Mi "
                   "Gi Ti Pi Ei, or an exponent): \"{}\"",
-                  text.substr(0, 64)));
+                  base::CutText(text, 64)));
 }
 
 absl::StatusOr<int64_t> ParseScaled(std::string_view text, int64_t scale) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/cut_text.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "kube/envelope.h"
@@ -36,7 +37,7 @@ absl::StatusOr<WatchEventType> ReadEventType(std::string_view name) {
   const std::optional<WatchEventType> type = EventTypeOf(name);
   if (!type.has_value()) {
     return absl::InvalidArgumentError(
-        fmt::format("watch event of unknown type \"{}\"", name.substr(0, 32)));
+        fmt::format("watch event of unknown type \"{}\"", base::CutText(name, 32)));
   }
   return *type;
 }

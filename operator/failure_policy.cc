@@ -291,11 +291,11 @@ FirstCause FindFirstCause(const std::vector<LostPod>& lost, absl::Time now) {
 }
 
 RestartDecision DecideRestart(const FailurePolicy& policy, const RestartStatus& restarts,
-                              const FirstCause& cause, absl::Time now) {
+                              const FirstCause& cause, absl::Duration since_last) {
   RestartDecision decision;
   decision.restarts = restarts;
   if (policy.reset_after_seconds > 0 && restarts.last.has_value() &&
-      now - restarts.last->time >= absl::Seconds(policy.reset_after_seconds)) {
+      since_last >= absl::Seconds(policy.reset_after_seconds)) {
     decision.restarts.counted = 0;
   }
   decision.restarts.last = cause;

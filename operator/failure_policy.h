@@ -4,7 +4,8 @@
 // the job restarts or fails. Words and defaults are those of JobSet's failure policy.
 //
 //   FirstCause cause = FindFirstCause(lost, now);
-//   RestartDecision decision = DecideRestart(spec.failure_policy, status.restarts, cause, now);
+//   RestartDecision decision = DecideRestart(spec.failure_policy, status.restarts, cause,
+//   since_last);
 //
 // Thread-safety: pure. Cost: O(pods).
 #pragma once
@@ -55,10 +56,11 @@ struct RestartDecision {
 
 // First matching rule wins; without one, NodeFailure and Preempted restart uncounted, the rest
 // restarts counted. A rule with exitCodes matches only OOMKilled and AppError with such an exit
-// code. resetAfterSeconds without a failure set `counted` back to 0 (0 seconds: never). The
-// back-off doubles with each counted restart from backoffSeconds, cap 300 s; uncounted restarts
-// wait as long as the last counted one, so that no loop is a hot one.
+// code. resetAfterSeconds without a failure set `counted` back to 0 (0 seconds: never);
+// `since_last` is the time since restarts.last. The back-off doubles with each counted restart from
+// backoffSeconds, cap 300 s; uncounted restarts wait as long as the last counted one, so that no
+// loop is a hot one.
 RestartDecision DecideRestart(const FailurePolicy& policy, const RestartStatus& restarts,
-                              const FirstCause& cause, absl::Time now);
+                              const FirstCause& cause, absl::Duration since_last);
 
 }  // namespace asterism::operators

@@ -296,7 +296,6 @@ void JobController::Visit(JobState& state) {
 void JobController::ReportQueue() {
   std::map<std::vector<std::string>, double> jobs;
   std::map<std::vector<std::string>, double> oldest;
-  const absl::Time now = clock_.Now();
   for (const auto& [uid, state] : jobs_) {
     const TrainingJobStatus& status = state->status;
     if (state->gone || status.waiting.reason.empty()) {
@@ -309,7 +308,7 @@ void JobController::ReportQueue() {
     const std::vector<std::string> labels = {status.effective.job_class, status.waiting.reason};
     ++jobs[labels];
     double& longest = oldest[labels];
-    longest = std::max(longest, absl::ToDoubleSeconds(now - since));
+    longest = std::max(longest, absl::ToDoubleSeconds(state->since_waiting.At(since, clock_)));
   }
   base::SetAll(metrics_.queue_jobs, jobs);
   base::SetAll(metrics_.queue_oldest_seconds, oldest);
@@ -330,6 +329,20 @@ void JobController::CountState(JobState& state, const std::string& now) {
   state.state_in_metrics = now;
 }
 
+void JobController::ObserveIntervals(JobState& state, JobObservation& seen) const {
+  const TrainingJobStatus& status = state.status;
+  const kube::Condition* placed = kube::FindCondition(status.conditions, kPlaced);
+  if (placed != nullptr && placed->status == "True") {
+    seen.since_placed = state.since_placed.At(placed->last_transition_time, clock_);
+  }
+  if (status.completion_time) {
+    seen.since_completed = state.since_completed.At(*status.completion_time, clock_);
+  }
+  if (status.restarts.last) {
+    seen.since_restart = state.since_restart.At(status.restarts.last->time, clock_);
+  }
+}
+
 JobObservation JobController::Observe(JobState& state) const {
   JobObservation seen;
   seen.job = state.object.get();
@@ -342,6 +355,8 @@ JobObservation JobController::Observe(JobState& state) const {
   seen.admission_pending = state.dry_run != DryRun::kPassed;
   seen.command_warning = state.admission.command_warning;
   seen.ignored_fields = state.admission.ignored_fields;
+  seen.not_direct =
+      state.admission.not_direct.empty() ? state.open_node : state.admission.not_direct;
   if (const auto queue = environment_.queues.Find(state.object->spec.queue);
       queue != nullptr && queue->spec.stop_policy == "HoldAndDrain") {
     seen.drained = Refusal{
@@ -358,6 +373,7 @@ JobObservation JobController::Observe(JobState& state) const {
   seen.node_ready = [this](std::string_view node) { return feed_.NodeReady(node); };
   seen.now = clock_.Now();
   seen.steady_now = clock_.SteadyNow();
+  ObserveIntervals(state, seen);
   seen.can_build = state.admission.builder.has_value();
   seen.create_errors = &state.create_errors;
   seen.succeeded = &state.succeeded;

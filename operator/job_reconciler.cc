@@ -138,11 +138,11 @@ class Decider {
     out_.status.gpus = 0;
     const auto ttl = seen_.job->spec.ttl_seconds_after_finished;
     if (ttl && out_.status.completion_time) {
-      const absl::Time end = *out_.status.completion_time + absl::Seconds(*ttl);
-      if (seen_.now >= end) {
+      const absl::Duration left = absl::Seconds(*ttl) - seen_.since_completed;
+      if (left <= absl::ZeroDuration()) {
         out_.delete_job = true;
       } else {
-        LookAgainIn(end - seen_.now);
+        LookAgainIn(left);
       }
     }
   }
@@ -193,6 +193,7 @@ class Decider {
   void DecideWarnings() {
     Warn(kCommandSuspect, "NobodyStartsTheOtherRanks", seen_.command_warning);
     Warn(kFieldsIgnored, "NotAvailable", seen_.ignored_fields);
+    Warn(kCommitFallback, "NotDirect", seen_.not_direct);
   }
 
   // A warning's condition is there only while there is something to warn of.
@@ -272,8 +273,8 @@ class Decider {
 
   void DecideLost(const std::vector<LostPod>& lost) {
     const FirstCause cause = FindFirstCause(lost, seen_.now);
-    RestartDecision decision =
-        DecideRestart(seen_.job->spec.failure_policy, out_.status.restarts, cause, seen_.now);
+    RestartDecision decision = DecideRestart(seen_.job->spec.failure_policy, out_.status.restarts,
+                                             cause, seen_.since_restart);
     if (!decision.restart) {
       out_.status.restarts.last = cause;
       Finish(kFailed, decision.failed_reason, decision.message);
@@ -405,14 +406,14 @@ class Decider {
     if (!seconds || placed == nullptr || placed->status != "True") {
       return false;
     }
-    const absl::Time deadline = placed->last_transition_time + absl::Seconds(*seconds);
-    if (seen_.now >= deadline) {
+    const absl::Duration left = absl::Seconds(*seconds) - seen_.since_placed;
+    if (left <= absl::ZeroDuration()) {
       Finish(kFailed, "DeadlineExceeded",
              fmt::format("spec.activeDeadlineSeconds: {} s since it was placed have passed",
                          *seconds));
       return true;
     }
-    LookAgainIn(deadline - seen_.now);
+    LookAgainIn(left);
     return false;
   }
 

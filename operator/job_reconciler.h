@@ -69,6 +69,7 @@ struct JobObservation {
   bool admission_pending = false;  // the dry run has not answered yet
   std::string command_warning;     // empty: none
   std::string ignored_fields;      // empty: none
+  std::string not_direct;          // why kube-scheduler binds; empty: it is to, or need not
   // The queue takes its running jobs back; the text says which queue, and what to do.
   std::optional<Refusal> drained;
   // Homes of the rank blocks, in rank order; empty: not placed.
@@ -80,8 +81,12 @@ struct JobObservation {
   const std::map<std::string, bool>* deleting = nullptr;
   std::function<bool(std::string_view)> node_exists;
   std::function<bool(std::string_view)> node_ready;
-  absl::Time now;
+  absl::Time now;  // to be written; intervals are measured otherwise
   base::SteadyTime steady_now;
+  // Since moments that the status records; a stepped wall clock does not change them.
+  absl::Duration since_placed;
+  absl::Duration since_completed;
+  absl::Duration since_restart;
   bool can_build = true;  // false: pods that are missing cannot be made
   // Pods that the API server refuses to create, by name.
   const std::map<std::string, CreateError>* create_errors = nullptr;

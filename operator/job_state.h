@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "kube/informer.h"
 #include "operator/admission.h"
+#include "operator/elapsed_since.h"
 #include "operator/job_reconciler.h"
 #include "operator/training_job.h"
 #include "scheduler/ledger.h"
@@ -74,12 +75,17 @@ struct JobState {
   base::SteadyTime service_seen;
   bool service_confirmed = false;  // the Service of the job's name is known to be the job's
 
+  std::string open_node;              // why a pod of this placement was not committed directly
   std::vector<std::string> excluded;  // nodes where this gang's pods could not be bound
   int withdrawals = 0;                // in a row; sets the back-off
   base::SteadyTime start_after;
   base::SteadyTime queued_since;
   base::SteadyTime placed_at;
   base::SteadyTime bound_at;
+  ElapsedSince since_placed;
+  ElapsedSince since_completed;
+  ElapsedSince since_restart;
+  ElapsedSince since_waiting;
   std::string state_in_metrics;
 };
 

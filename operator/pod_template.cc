@@ -11,6 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "operator/json_fields.h"
 #include "operator/launch_environment.h"
+#include "operator/template_fit.h"
 
 namespace asterism::operators {
 namespace {
@@ -40,6 +41,10 @@ constexpr std::array<RefusedField, 8> kRefused = {{
     {"schedulingGroup", "leave it out and use spec.nativeGang"},
     {"priorityClassName", "leave it out and use spec.priorityClassName"},
 }};
+
+constexpr std::string_view kNamesNodes =
+    "names single nodes, and the placement decides those: use a label that a group of nodes "
+    "shares, or cordon the nodes to avoid";
 
 void CheckReserved(const JsonFields& fields, std::string_view name) {
   if (fields.String(name).value_or("").starts_with(kReservedPrefix)) {
@@ -142,6 +147,17 @@ void CheckAffinity(const JsonFields& pod) {
     if (parts == 0) {
       term.Fail("matchExpressions", "an empty term matches no node: remove it");
     }
+    for (const JsonFields& requirement : term.Objects("matchExpressions", kListMax)) {
+      if (requirement.String("key") == kHostnameLabel && requirement.String("operator") == "In") {
+        requirement.Fail("key", kNamesNodes);
+      }
+    }
+    if (!term.Objects("matchFields", kListMax).empty()) {
+      term.Fail("matchFields", kNamesNodes);
+    }
+  }
+  if (pod.Pairs("nodeSelector").contains(kHostnameLabel)) {
+    pod.Fail("nodeSelector", kNamesNodes);
   }
 }
 

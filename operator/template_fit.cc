@@ -10,7 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kHostnameLabel = "kubernetes.io/hostname";
 constexpr size_t kTermsMax = 64;
 
 const json& Member(const json& object, const char* key) {

@@ -6,9 +6,9 @@
 //   const TemplateFit fit = ReadTemplateFit(pod_spec_json);
 //   if (Accepts(fit, node.meta.labels, node.taints)) ...
 //
-// A requirement on the label kubernetes.io/hostname is left out: kube-scheduler then refuses the
-// wrong node and the block moves. Pod affinity, spread constraints and volumes are left to
-// kube-scheduler in the same way.
+// A requirement on the label kubernetes.io/hostname is left out (a template may only exclude nodes
+// by it): kube-scheduler then refuses the wrong node and the block moves. Pod affinity, spread
+// constraints and volumes are left to kube-scheduler in the same way.
 //
 // Thread-safety: pure. Cost: Accepts O(terms x values + taints x tolerations).
 #pragma once
@@ -22,6 +22,8 @@
 #include "nlohmann/json_fwd.hpp"
 
 namespace asterism::operators {
+
+inline constexpr std::string_view kHostnameLabel = "kubernetes.io/hostname";
 
 struct NodeRequirement {
   std::string key;

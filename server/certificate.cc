@@ -90,6 +90,11 @@ absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
   return facts;
 }
 
+absl::StatusOr<std::string> FirstCertificate(const std::string& pem) {
+  ASSIGN_OR_RETURN(const CertificatePtr certificate, CertificateFromPem(pem));
+  return internal::ToPem(*certificate);
+}
+
 absl::Status CheckKey(const CertificateAndKey& pair) {
   ASSIGN_OR_RETURN(const CertificatePtr certificate, CertificateFromPem(pair.certificate));
   ASSIGN_OR_RETURN(const KeyPtr key, KeyFromPem(pair.key));

@@ -44,6 +44,9 @@ struct CertificateFacts {
 // Of the first certificate in `pem`.
 absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem);
 
+// The first certificate in `pem` alone, without the chain behind it.
+absl::StatusOr<std::string> FirstCertificate(const std::string& pem);
+
 // OK when the key belongs to the certificate. Says nothing about who signed it, or when.
 absl::Status CheckKey(const CertificateAndKey& pair);
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -33,7 +32,7 @@ absl::StatusOr<KeyPtr> NewKey() {
   return key;
 }
 
-// 127 random bits: positive, never zero, and nobody can guess it (RFC 5280 4.1.2.2).
+// 126 random bits under a one: positive, never zero, and nobody can guess it (RFC 5280 4.1.2.2).
 bool SetSerial(X509& certificate) {
   const NumberPtr number(BN_new());
   return number != nullptr &&
@@ -46,6 +45,19 @@ bool SetCommonName(X509& certificate, const std::string& name) {
                                     MBSTRING_UTF8,
                                     reinterpret_cast<const unsigned char*>(name.data()),
                                     static_cast<int>(name.size()), -1, 0) == 1;
+}
+
+// Edwards curves bring their own.
+const EVP_MD* DigestFor(EVP_PKEY& key) {
+  const bool edwards = EVP_PKEY_is_a(&key, "ED25519") == 1 || EVP_PKEY_is_a(&key, "ED448") == 1;
+  return edwards ? nullptr : EVP_sha256();
+}
+
+bool SetTimes(X509& certificate, const Validity& validity) {
+  return ASN1_TIME_set(X509_getm_notBefore(&certificate), absl::ToTimeT(validity.not_before)) !=
+             nullptr &&
+         ASN1_TIME_set(X509_getm_notAfter(&certificate), absl::ToTimeT(validity.not_after)) !=
+             nullptr;
 }
 
 struct Extension {
@@ -71,11 +83,7 @@ absl::StatusOr<CertificatePtr> Begin(const std::string& common_name, const Valid
   CertificatePtr certificate(X509_new());
   if (certificate == nullptr || X509_set_version(certificate.get(), X509_VERSION_3) != 1 ||
       !SetSerial(*certificate) || !SetCommonName(*certificate, common_name) ||
-      ASN1_TIME_set(X509_getm_notBefore(certificate.get()), absl::ToTimeT(validity.not_before)) ==
-          nullptr ||
-      ASN1_TIME_set(X509_getm_notAfter(certificate.get()), absl::ToTimeT(validity.not_after)) ==
-          nullptr ||
-      X509_set_pubkey(certificate.get(), &key) != 1) {
+      !SetTimes(*certificate, validity) || X509_set_pubkey(certificate.get(), &key) != 1) {
     return OpenSslError("cannot make a certificate");
   }
   return certificate;
@@ -85,7 +93,7 @@ absl::StatusOr<CertificateAndKey> Finish(X509& certificate, X509& issuer, EVP_PK
                                          EVP_PKEY& key, const std::vector<Extension>& extensions) {
   if (X509_set_issuer_name(&certificate, X509_get_subject_name(&issuer)) != 1 ||
       !AddExtensions(certificate, issuer, extensions) ||
-      X509_sign(&certificate, &issuer_key, EVP_sha256()) == 0) {
+      X509_sign(&certificate, &issuer_key, DigestFor(issuer_key)) == 0) {
     return OpenSslError("cannot sign a certificate");
   }
   CertificateAndKey made;
@@ -112,13 +120,26 @@ absl::StatusOr<std::string> AlternativeNames(const std::vector<std::string>& dns
 }  // namespace
 
 absl::StatusOr<CertificateAndKey> MakeAuthority(const AuthorityRequest& request) {
-  ASSIGN_OR_RETURN(const KeyPtr key, request.key.empty() ? NewKey() : KeyFromPem(request.key));
+  ASSIGN_OR_RETURN(const KeyPtr key, NewKey());
   ASSIGN_OR_RETURN(const CertificatePtr certificate,
                    Begin(request.common_name, request.validity, *key));
   return Finish(*certificate, *certificate, *key, *key,
                 {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
                  {NID_key_usage, "critical,keyCertSign,cRLSign"},
                  {NID_subject_key_identifier, "hash"}});
+}
+
+absl::StatusOr<CertificateAndKey> RenewAuthority(const CertificateAndKey& authority,
+                                                 const Validity& validity) {
+  ASSIGN_OR_RETURN(const CertificatePtr old, CertificateFromPem(authority.certificate));
+  ASSIGN_OR_RETURN(const KeyPtr key, KeyFromPem(authority.key));
+  const CertificatePtr renewed(X509_dup(old.get()));
+  if (renewed == nullptr || !SetSerial(*renewed) || !SetTimes(*renewed, validity) ||
+      X509_sign(renewed.get(), key.get(), DigestFor(*key)) == 0) {
+    return OpenSslError("cannot renew a certificate");
+  }
+  ASSIGN_OR_RETURN(std::string certificate, ToPem(*renewed));
+  return CertificateAndKey{std::move(certificate), authority.key};
 }
 
 absl::StatusOr<CertificateAndKey> IssueCertificate(const CertificateAndKey& authority,

@@ -25,12 +25,15 @@ namespace asterism::server {
 struct AuthorityRequest {
   std::string common_name;
   Validity validity;
-  // PEM. Made with the key and the name of an earlier one, a new certificate vouches for all that
-  // the earlier one has signed, and the other way round. Empty: a new key.
-  std::string key;
 };
 
+// With a new key.
 absl::StatusOr<CertificateAndKey> MakeAuthority(const AuthorityRequest& request);
+
+// A self-signed authority with another time; name, key and all else stay. So it vouches for what
+// the old one has signed, and the old one for what it signs. A chain behind it is dropped.
+absl::StatusOr<CertificateAndKey> RenewAuthority(const CertificateAndKey& authority,
+                                                 const Validity& validity);
 
 struct CertificateRequest {
   std::string common_name;

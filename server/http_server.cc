@@ -41,8 +41,8 @@ absl::Status CheckHttpOptions(const HttpServerOptions& options) {
         "header_bytes_max must be at least 1024 and connections_max at least 1");
   }
   for (const absl::Duration limit :
-       {options.header_timeout, options.body_timeout, options.write_timeout, options.idle_timeout,
-        options.sweep_interval, options.stop_grace}) {
+       {options.handshake_timeout, options.header_timeout, options.body_timeout,
+        options.write_timeout, options.idle_timeout, options.sweep_interval, options.stop_grace}) {
     if (limit <= absl::ZeroDuration() || limit > absl::Hours(24)) {
       return absl::InvalidArgumentError(
           "time-outs, sweep_interval and stop_grace must be above zero and at most 24 hours");
@@ -194,7 +194,8 @@ struct HttpServer::Impl {
       return absl::OkStatus();
     }
     tls_material = std::move(material);
-    ASSIGN_OR_RETURN(tls_context, MakeTlsContext(*tls_material, shared.options.clients));
+    ASSIGN_OR_RETURN(tls_context, MakeTlsContext(*tls_material, shared.options.clients,
+                                                 shared.options.client_name));
     return absl::OkStatus();
   }
 

@@ -63,12 +63,15 @@ struct HttpServerOptions {
   int threads = 1;                            // 1 to 8
   CertificateSource* certificates = nullptr;  // outlives the server; null: plain HTTP
   Clients clients = Clients::kAnybody;        // whom TLS serves
+  std::string client_name;                    // see MakeTlsContext
   uint64_t body_bytes_max = uint64_t{8} << 20;
   // Bodies of all requests being read or answered; further requests get 503.
   uint64_t bodies_in_flight_bytes_max = uint64_t{128} << 20;
   uint32_t header_bytes_max = 16 << 10;
   int connections_max = 1024;  // further ones are closed at once
-  // From the first byte of a request (or from accept) to its last header; also the TLS handshake.
+  // A caller whom nobody knows yet holds a connection no longer than this.
+  absl::Duration handshake_timeout = absl::Seconds(3);
+  // From the first byte of a request (or from accept) to its last header.
   absl::Duration header_timeout = absl::Seconds(10);
   absl::Duration body_timeout = absl::Seconds(10);
   absl::Duration write_timeout = absl::Seconds(10);

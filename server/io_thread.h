@@ -125,6 +125,7 @@ class Session {
   absl::Duration Limit(Phase phase) const {
     switch (phase) {
       case Phase::kHandshake:
+        return shared_.options.handshake_timeout;
       case Phase::kReading:
         return shared_.options.header_timeout;
       case Phase::kIdle:

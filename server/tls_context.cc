@@ -76,7 +76,8 @@ absl::Status UseClientAuthorities(SSL_CTX& context, const std::string& pem) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeTlsContext(const TlsMaterial& material,
-                                                        Clients clients) {
+                                                        Clients clients,
+                                                        const std::string& client_name) {
   ERR_clear_error();
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   if (context == nullptr) {
@@ -104,6 +105,11 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeTlsContext(const TlsMaterial& mater
   }
   if (clients == Clients::kVerified) {
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    if (!client_name.empty() &&
+        X509_VERIFY_PARAM_set1_host(SSL_CTX_get0_param(context.get()), client_name.data(),
+                                    client_name.size()) != 1) {
+      return OpenSslError("cannot check the name of callers");
+    }
   }
   return context;
 }

@@ -12,6 +12,7 @@
 #include <openssl/types.h>
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "server/certificate_source.h"
@@ -23,8 +24,11 @@ enum class Clients {
   kVerified,  // none is served without a certificate of one of the client authorities (mTLS)
 };
 
-// An error says which of the three cannot be used, and why. kVerified without any authority is one.
+// `client_name`: with kVerified, the name that a caller's certificate must have, as a DNS name or
+// as its common name; empty: any. An error says which of the three cannot be used, and why.
+// kVerified without any authority is one.
 absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeTlsContext(const TlsMaterial& material,
-                                                        Clients clients);
+                                                        Clients clients,
+                                                        const std::string& client_name = {});
 
 }  // namespace asterism::server

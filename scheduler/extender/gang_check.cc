@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/cut_text.h"
 #include "fmt/format.h"
 #include "scheduler/extender/node_score.h"
 #include "scheduler/gang_pod.h"
@@ -14,8 +15,8 @@ namespace {
 constexpr size_t kForeignTextMax = 253;  // of a text that came from outside, in a message
 
 std::string JobOf(const PodQuestion& pod) {
-  return fmt::format("{}/{}", pod.namespace_name.substr(0, kForeignTextMax),
-                     pod.job.substr(0, kForeignTextMax));
+  return fmt::format("{}/{}", base::CutText(pod.namespace_name, kForeignTextMax),
+                     base::CutText(pod.job, kForeignTextMax));
 }
 
 GangAnswer Refuse(GangRefusal refusal, std::string message) {

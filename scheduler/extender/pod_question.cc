@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cut_text.h"
 #include "base/status_macros.h"
 #include "kube/pod_requests.h"
 #include "kube/quantity.h"
@@ -87,8 +88,8 @@ absl::Status ReadQuantity(ondemand::value& value, std::string_view name, int64_t
   const absl::StatusOr<int64_t> parsed =
       name == "cpu" ? kube::ParseQuantityMilli(text) : kube::ParseQuantity(text);
   if (!parsed.ok()) {
-    return WrongType("the request of " + std::string(name.substr(0, 253)),
-                     "a quantity: " + std::string(text.substr(0, 64)));
+    return WrongType("the request of " + base::CutText(name, 253),
+                     "a quantity: " + base::CutText(text, 64));
   }
   amount = *parsed;
   return absl::OkStatus();

@@ -1,5 +1,8 @@
 #include "base/log.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <limits>
 #include <string>
@@ -81,6 +84,23 @@ TEST(Log, WritesJsonObjects) {
   EXPECT_THAT(written, testing::MatchesRegex(
                            "\\{\"time\":\"[0-9-]+T[0-9:.]+Z\",\"level\":\"debug\",\"event\":"
                            "\"detail\",\"text\":\"\\{\\}%s\"\\}\n"));
+}
+
+// A full disk, or a reader that is gone: what is logged is lost, and nothing else.
+TEST(Log, CountsLinesThatCouldNotBeWritten) {
+  TakeLostLogLines();
+  const int kept = dup(STDERR_FILENO);
+  const int full = open("/dev/full", O_WRONLY);
+  ASSERT_GE(full, 0);
+  dup2(full, STDERR_FILENO);
+  LogInfo("lost");
+  LogInfo("lost");
+  dup2(kept, STDERR_FILENO);
+  close(full);
+  close(kept);
+  LogInfo("written");
+  EXPECT_EQ(TakeLostLogLines(), 2u);
+  EXPECT_EQ(TakeLostLogLines(), 0u);
 }
 
 }  // namespace

@@ -179,6 +179,19 @@ TEST_F(CertificateKeeperTest, ARestartedLeaderKeepsTheAuthority) {
   EXPECT_EQ(Writes(), 3);
 }
 
+TEST_F(CertificateKeeperTest, AStandbyKnowsTheAuthorityWhenItTakesOver) {
+  auto leader = Start(true);
+  const auto standby = Start(false);
+  executor_.RunFor(absl::Seconds(15));
+  const std::string authority = Value(kAuthoritySecret, "tls.crt");
+  server_.Remove(kSecrets, {kInstallation, std::string(kAuthoritySecret)});
+  leader.reset();
+  standby->leads = true;
+  executor_.RunFor(absl::Minutes(1));
+  EXPECT_EQ(Value(kAuthoritySecret, "tls.crt"), authority);
+  EXPECT_EQ(Writes(), 4);
+}
+
 TEST_F(CertificateKeeperTest, TwoLeadersAtOnceEndWithOneAuthority) {
   const auto one = std::make_unique<Process>(clock_, executor_, server_, true);
   const auto other = std::make_unique<Process>(clock_, executor_, server_, true);
@@ -211,7 +224,14 @@ TEST_F(CertificateKeeperTest, AnExpiredCertificateIsSaidAndReplaced) {
   clock_.Advance(100 * kOneDay);
   executor_.RunFor(absl::Minutes(2));
   EXPECT_FALSE(Trusted(*leader));
+  // Without the right to write, too.
   server_.SetDown(false);
+  server_.SetAdmission([](const kube::ResourceType&, std::string_view verb, json&) {
+    return verb == "get" ? absl::OkStatus() : absl::PermissionDeniedError("no");
+  });
+  executor_.RunFor(absl::Minutes(1));
+  EXPECT_THAT(leader->keeper.Missing(), ElementsAre(HasSubstr("certificate")));
+  server_.SetAdmission({});
   executor_.RunFor(absl::Minutes(2));
   EXPECT_TRUE(Trusted(*leader));
   EXPECT_THAT(leader->keeper.Missing(), IsEmpty());

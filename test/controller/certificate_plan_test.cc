@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "server/certificate_authority.h"
+#include "test/server/brought_authorities.h"
 
 namespace asterism::controller {
 namespace {
@@ -167,6 +168,41 @@ TEST_F(CertificatePlanTest, AnAuthorityThatSomebodyBroughtIsUsed) {
   found_.authority = {{"tls.crt", brought->certificate}, {"tls.key", brought->key}};
   EXPECT_THAT(Apply(kNow), ElementsAre(kServerSecret, kSchedulerSecret));
   EXPECT_TRUE(Good(kNow, brought->certificate));
+}
+
+// Whatever its name and key are.
+TEST_F(CertificatePlanTest, ABroughtAuthorityIsRenewedUnderItsName) {
+  for (const CertificateAndKey& brought :
+       {server::testing::CorpRoot(), server::testing::NamelessRoot()}) {
+    found_ = {};
+    found_.authority = {{"tls.crt", brought.certificate}, {"tls.key", brought.key}};
+    const absl::Time late = kNow + 60 * 365 * kDay;
+    EXPECT_THAT(Apply(late), ElementsAre(kAuthoritySecret, kServerSecret, kSchedulerSecret));
+    EXPECT_TRUE(Good(late, brought.certificate));
+    EXPECT_THAT(Apply(late), ElementsAre());
+  }
+}
+
+// It belongs to somebody who renews it; only what it signed itself is trusted.
+TEST_F(CertificatePlanTest, AnAuthorityUnderAnotherOneIsNeverReplaced) {
+  const CertificateAndKey brought = server::testing::CorpIntermediate();
+  found_.authority = {{"tls.crt", brought.certificate}, {"tls.key", brought.key}};
+  EXPECT_THAT(Apply(kNow), ElementsAre(kServerSecret, kSchedulerSecret));
+  EXPECT_FALSE(server::CheckCertificate(server::testing::Printer(), found_.server["ca.crt"],
+                                        CertificateUse::kClient, kNow)
+                   .ok());
+  // Near its end its leaves end with it, and are not made anew all the time.
+  const absl::Time end = server::ReadCertificate(brought.certificate)->validity.not_after;
+  EXPECT_THAT(Apply(end - absl::Hours(10)), ElementsAre(kServerSecret, kSchedulerSecret));
+  EXPECT_THAT(Apply(end - absl::Hours(10)), ElementsAre());
+  EXPECT_THAT(Apply(end - absl::Hours(1)), ElementsAre());
+  const auto late = PlanCertificates(found_, brought, rules_, end + kDay);
+  EXPECT_THAT(std::string(late.status().message()), HasSubstr("renew it where it comes from"));
+  // The remedy: without the Secret there is an authority of Asterism's own.
+  found_.authority = {};
+  EXPECT_THAT(Apply(end + kDay, brought),
+              ElementsAre(kAuthoritySecret, kServerSecret, kSchedulerSecret));
+  EXPECT_TRUE(Good(end + kDay, found_.authority["tls.crt"]));
 }
 
 TEST_F(CertificatePlanTest, SecretsOfOthersNeedTheAuthorityOfTheCallers) {

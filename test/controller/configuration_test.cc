@@ -100,13 +100,14 @@ TEST(Configuration, UnknownKeysNameTheNearestKnownOne) {
 }
 
 TEST(Configuration, TellsAllErrorsAtOnce) {
-  EXPECT_EQ(ErrorsOf("ports: {https: 70000}\ncommit: Direct\nbindDeadlineSeconds: 0\nkinds: 1"),
-            "kinds: is not a known field (line 6): did you mean kind?\n"
-            "bindDeadlineSeconds: 0 is out of range: use 1 to 3600 seconds\n"
-            "commit: Direct is not available in this version: use Scheduler: kube-scheduler binds "
-            "the pinned pods\n"
-            "ports.https: \"70000\" is not a port: use a whole number from 0 to 65535 (0 takes a "
-            "free port)");
+  EXPECT_EQ(
+      ErrorsOf("ports: {https: 70000}\npodWatch: Own\nbindDeadlineSeconds: 0\nkinds: 1"),
+      "kinds: is not a known field (line 6): did you mean kind?\n"
+      "bindDeadlineSeconds: 0 is out of range: use 1 to 3600 seconds\n"
+      "podWatch: Own is not available in this version: use All: Own needs an agent on every GPU "
+      "node\n"
+      "ports.https: \"70000\" is not a port: use a whole number from 0 to 65535 (0 takes a "
+      "free port)");
 }
 
 struct BadField {
@@ -134,7 +135,7 @@ TEST(Configuration, RefusesWrongValuesWithARemedy) {
       {"commit: direct", "use one of Scheduler, Direct (Direct is nearest)"},
       {"podWatch: Own", "podWatch: Own is not available in this version: use All"},
       {"taintNodes: yes", "taintNodes: \"yes\" is not a yes or no: write true or false"},
-      {"taintNodes: true", "taintNodes: true is not available yet: use false"},
+      {"commit: Direct", "commit: Direct needs nodes that no other scheduler uses: set taintNodes"},
       {"taintNodes: 'true'", "taintNodes: \"true\" is not a yes or no"},
       {"ports: 5", "ports: is not a map (line 3): write ports: {https: ...}"},
       {"ports: {https: -1}", "ports.https: \"-1\" is not a port"},

@@ -475,6 +475,60 @@ TEST_F(ControlPlaneTest, AnApiServerThatIsAwayLosesNothing) {
   EXPECT_TRUE(Reaches("llama", "Running"));
 }
 
+// The wall clock is what status and Leases record, the steady one what decides.
+TEST_F(ControlPlaneTest, AStepOfTheWallClockEndsNothingAndDelaysNothing) {
+  for (const absl::Duration step : {absl::Hours(1), -absl::Hours(1)}) {
+    SCOPED_TRACE(step);
+    const nlohmann::json limited = {{"activeDeadlineSeconds", 600},
+                                    {"ttlSecondsAfterFinished", 600}};
+    cluster_.CreateJob("runs", 32, limited);
+    cluster_.CreateJob("ends", 32, limited);
+    ASSERT_TRUE(Reaches("runs", "Running"));
+    ASSERT_TRUE(Reaches("ends", "Running"));
+    cluster_.EndPods("ends", 0);
+    ASSERT_TRUE(Reaches("ends", "Succeeded"));
+    cluster_.Run(absl::Seconds(2));
+    const ControlPlane* leader = cluster_.leader();
+    cluster_.clock().StepWall(step);
+    cluster_.Run(absl::Seconds(300));
+    EXPECT_EQ(cluster_.leader(), leader) << "the Lease is kept";
+    EXPECT_EQ(cluster_.StateOf("runs"), "Running");
+    EXPECT_EQ(cluster_.StateOf("ends"), "Succeeded") << "its time to live is not over";
+    EXPECT_EQ(Epoch("runs"), 1);
+    cluster_.CreateJob("late", 32);
+    EXPECT_TRUE(Reaches("late", "Running"));
+    EXPECT_TRUE(
+        cluster_.RunUntil([&] { return cluster_.Job("ends").is_null(); }, absl::Minutes(6)));
+    EXPECT_TRUE(
+        cluster_.RunUntil([&] { return cluster_.StateOf("runs") == "Failed"; }, absl::Minutes(6)))
+        << "its deadline comes when it was due";
+    EXPECT_EQ(cluster_.StateOf("late"), "Running");
+    cluster_.DeleteJob("runs");
+    cluster_.DeleteJob("late");
+    ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.PodsOf("late").empty(); }));
+  }
+  EXPECT_THAT(cluster_.registry("a").Expose(), HasSubstr("\nasterism_wall_clock_steps_total 2\n"));
+}
+
+TEST_F(ControlPlaneTest, ARestartIsForgivenAfterItsTimeWhateverTheWallClockSays) {
+  const auto counted = [&] { return cluster_.StatusOf("llama")["restarts"]["counted"]; };
+  const auto fail = [&](int epoch) {
+    cluster_.EndPods("llama", 1);
+    return cluster_.RunUntil(
+        [&] { return Epoch("llama") == epoch && cluster_.StateOf("llama") == "Running"; });
+  };
+  cluster_.CreateJob("llama", 32, {{"failurePolicy", {{"resetAfterSeconds", 600}}}});
+  ASSERT_TRUE(Reaches("llama", "Running"));
+  ASSERT_TRUE(fail(2));
+  cluster_.clock().StepWall(absl::Hours(1));
+  ASSERT_TRUE(fail(3));
+  EXPECT_EQ(counted(), 2) << "no ten minutes have passed";
+  cluster_.clock().StepWall(-absl::Hours(2));
+  cluster_.Run(absl::Minutes(11));
+  ASSERT_TRUE(fail(4));
+  EXPECT_EQ(counted(), 1);
+}
+
 // Jobs come, end, fail and go while controllers are killed, requests fail with and without being
 // carried out, watches break and nodes leave. Nothing is ever given out twice, and once it is quiet
 // every job has come to its rest with all of its pods or none.
@@ -486,6 +540,10 @@ TEST(ControlPlaneChurn, SurvivesKillsAndFaults) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     FakeCluster cluster(seed);
     base::Rng rng = base::Rng(seed).Fork("churn");
+    if (seed % 2 == 0) {
+      cluster.configuration().taint_nodes = true;
+      cluster.configuration().commit = operators::CommitMode::kDirect;
+    }
     cluster.AddNodes(12, 4);
     cluster.StartController("c0");
     int controllers = 1;

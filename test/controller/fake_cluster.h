@@ -73,7 +73,10 @@ class FakeCluster {
 
   kube::testing::FakeApiServer& server() { return *server_; }
   base::Rng& rng() { return rng_; }
+  // Of controllers that start from now on.
+  Configuration& configuration() { return configuration_; }
   base::SimExecutor& executor() { return executor_; }
+  base::SimClock& clock() { return clock_; }
 
  private:
   struct Controller;
@@ -82,6 +85,7 @@ class FakeCluster {
   void ScheduleAndRunPods();
 
   base::Rng rng_;
+  Configuration configuration_;
   base::SimClock clock_;
   base::SimExecutor executor_;
   std::unique_ptr<kube::testing::FakeApiServer> server_;

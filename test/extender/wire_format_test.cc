@@ -234,6 +234,16 @@ TEST_F(WireFormatTest, ForeignTextsAreEscapedInAnswers) {
               HasSubstr("a\"b\\c\x01"));
 }
 
+TEST_F(WireFormatTest, ATextThatIsCutStaysUtf8) {
+  for (size_t length = 50; length < 80; ++length) {
+    const Json answer = Filter(fmt::format(
+        R"({{"Pod":{{"metadata":{{"name":"p"}},"spec":{{"containers":[{{"resources":{{"requests":
+           {{"cpu":"{}\u3042\u3042\u3042"}}}}}}]}}}},"NodeNames":["a"]}})",
+        std::string(length, 'x')));
+    EXPECT_THAT(answer.at("Error").get<std::string>(), HasSubstr("is not a quantity"));
+  }
+}
+
 TEST_F(WireFormatTest, TheVerbsWithoutAnErrorFieldAnswer400) {
   std::string answer;
   EXPECT_EQ(extender_.Prioritize(PaddedBody("{").view(), answer), 400);

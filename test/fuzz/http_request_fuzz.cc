@@ -4,14 +4,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/check.h"
+#include "base/cut_text.h"
 #include "server/health.h"
 #include "server/http_server.h"
 
@@ -40,9 +43,19 @@ class Target {
     address.sin_family = AF_INET;
     address.sin_port = htons(server_->port());
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    CHECK_THAT(
-        connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0,
-        "the server does not listen any more");
+    // Other programs of the machine may have used up the local ports for a moment.
+    int connected = -1;
+    for (int tries = 0; tries < 1000 && connected != 0; ++tries) {
+      connected = connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+      if (connected != 0 && errno != EADDRNOTAVAIL) {
+        break;
+      }
+      if (connected != 0) {
+        usleep(10'000);
+      }
+    }
+    CHECK_THAT(connected == 0,
+               std::string("the server does not listen any more: ") + std::strerror(errno));
     while (!bytes.empty()) {
       const ssize_t sent = send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent <= 0) {

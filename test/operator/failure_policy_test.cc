@@ -174,6 +174,8 @@ TEST(FindFirstCause, IsTheEarliest) {
   EXPECT_EQ(cause.time, kNow);
 }
 
+constexpr absl::Duration kSoon = absl::Seconds(1);  // after the last restart
+
 FirstCause Cause(std::string reason, std::optional<int32_t> exit_code = std::nullopt) {
   return {.time = kNow,
           .reason = std::move(reason),
@@ -185,7 +187,7 @@ TEST(DecideRestart, CountsOnlyTheProgramsOwnFailures) {
   const std::pair<const char*, bool> cases[] = {
       {"NodeFailure", false}, {"Preempted", false}, {"OOMKilled", true}, {"AppError", true}};
   for (const auto& [reason, counted] : cases) {
-    const RestartDecision decision = DecideRestart({}, {.count = 5}, Cause(reason), kNow);
+    const RestartDecision decision = DecideRestart({}, {.count = 5}, Cause(reason), kSoon);
     EXPECT_TRUE(decision.restart);
     EXPECT_EQ(decision.counted, counted) << reason;
     EXPECT_EQ(decision.restarts.count, 6);
@@ -201,32 +203,31 @@ TEST(DecideRestart, EndsAfterMaxRestarts) {
   const FailurePolicy policy;
   const int backoff_seconds[] = {10, 20, 40};
   for (const int seconds : backoff_seconds) {
-    const RestartDecision decision = DecideRestart(policy, restarts, Cause("AppError", 1), kNow);
+    const RestartDecision decision = DecideRestart(policy, restarts, Cause("AppError", 1), kSoon);
     ASSERT_TRUE(decision.restart);
     EXPECT_EQ(decision.backoff, absl::Seconds(seconds));
     restarts = decision.restarts;
   }
-  const RestartDecision decision = DecideRestart(policy, restarts, Cause("AppError", 1), kNow);
+  const RestartDecision decision = DecideRestart(policy, restarts, Cause("AppError", 1), kSoon);
   EXPECT_FALSE(decision.restart);
   EXPECT_EQ(decision.failed_reason, "BackoffLimitExceeded");
   EXPECT_EQ(decision.message,
             "all 3 restarts of spec.failurePolicy.maxRestarts are used: rank 0 did it");
   EXPECT_EQ(decision.restarts.count, 3);
   // A lost node is nobody's fault, also then.
-  EXPECT_TRUE(DecideRestart(policy, restarts, Cause("NodeFailure"), kNow).restart);
+  EXPECT_TRUE(DecideRestart(policy, restarts, Cause("NodeFailure"), kSoon).restart);
 }
 
 TEST(DecideRestart, AQuietPeriodForgivesRestarts) {
   RestartStatus restarts{.count = 3, .counted = 3, .last = Cause("AppError", 1)};
-  restarts.last->time = kNow - absl::Seconds(3599);
-  EXPECT_FALSE(DecideRestart({}, restarts, Cause("AppError", 1), kNow).restart);
-  restarts.last->time = kNow - absl::Seconds(3600);
-  const RestartDecision decision = DecideRestart({}, restarts, Cause("AppError", 1), kNow);
+  const FirstCause again = Cause("AppError", 1);
+  EXPECT_FALSE(DecideRestart({}, restarts, again, absl::Seconds(3599)).restart);
+  const RestartDecision decision = DecideRestart({}, restarts, again, absl::Seconds(3600));
   EXPECT_TRUE(decision.restart);
   EXPECT_EQ(decision.restarts.counted, 1);
   EXPECT_EQ(decision.restarts.count, 4);
   EXPECT_FALSE(
-      DecideRestart({.reset_after_seconds = 0}, restarts, Cause("AppError", 1), kNow).restart);
+      DecideRestart({.reset_after_seconds = 0}, restarts, again, absl::Seconds(3600)).restart);
 }
 
 TEST(DecideRestart, TheFirstMatchingRuleWins) {
@@ -236,26 +237,27 @@ TEST(DecideRestart, TheFirstMatchingRuleWins) {
       {.on_reason = "NodeFailure", .action = FailureAction::kRestart},
       {.exit_codes = {137}, .on_reason = "OOMKilled", .action = FailureAction::kFailJob},
       {.on_reason = "AppError", .action = FailureAction::kRestartAndIgnoreMaxRestarts}};
-  RestartDecision decision = DecideRestart(policy, {}, Cause("AppError", 4), kNow);
+  RestartDecision decision = DecideRestart(policy, {}, Cause("AppError", 4), kSoon);
   EXPECT_FALSE(decision.restart);
   EXPECT_EQ(decision.failed_reason, "FailJobRule");
   EXPECT_EQ(decision.message, "spec.failurePolicy.rules[0] says FailJob: rank 0 did it");
-  EXPECT_TRUE(DecideRestart(policy, {}, Cause("NodeFailure"), kNow).counted);
-  EXPECT_FALSE(DecideRestart(policy, {}, Cause("OOMKilled", 137), kNow).restart);
-  EXPECT_TRUE(DecideRestart(policy, {}, Cause("OOMKilled", 1), kNow).restart);
-  decision = DecideRestart(policy, {.counted = 3}, Cause("AppError", 1), kNow);
+  EXPECT_TRUE(DecideRestart(policy, {}, Cause("NodeFailure"), kSoon).counted);
+  EXPECT_FALSE(DecideRestart(policy, {}, Cause("OOMKilled", 137), kSoon).restart);
+  EXPECT_TRUE(DecideRestart(policy, {}, Cause("OOMKilled", 1), kSoon).restart);
+  decision = DecideRestart(policy, {.counted = 3}, Cause("AppError", 1), kSoon);
   EXPECT_TRUE(decision.restart);
   EXPECT_FALSE(decision.counted);
   // A made-up exit code of a lost node is not the program's.
-  EXPECT_TRUE(DecideRestart(policy, {}, Cause("NodeFailure", 3), kNow).restart);
+  EXPECT_TRUE(DecideRestart(policy, {}, Cause("NodeFailure", 3), kSoon).restart);
 }
 
 TEST(DecideRestart, BackoffHasALimit) {
   FailurePolicy policy{.max_restarts = 1000};
   RestartStatus restarts{.counted = 500};
-  EXPECT_EQ(DecideRestart(policy, restarts, Cause("AppError"), kNow).backoff, absl::Seconds(300));
+  EXPECT_EQ(DecideRestart(policy, restarts, Cause("AppError"), kSoon).backoff, absl::Seconds(300));
   policy.backoff_seconds = 0;
-  EXPECT_EQ(DecideRestart(policy, restarts, Cause("AppError"), kNow).backoff, absl::ZeroDuration());
+  EXPECT_EQ(DecideRestart(policy, restarts, Cause("AppError"), kSoon).backoff,
+            absl::ZeroDuration());
 }
 
 }  // namespace

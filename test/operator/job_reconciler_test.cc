@@ -354,7 +354,7 @@ TEST_F(JobReconcilerTest, TheActiveDeadlineCountsFromPlaced) {
   Set(kBound);
   AddAllPods("Running");
   EXPECT_FALSE(Decide().status.Is(kFailed));
-  seen_.now += absl::Seconds(61);
+  seen_.since_placed = absl::Seconds(61);
   const JobDecision decision = Decide();
   EXPECT_EQ(ConditionReason(decision.status, kFailed), "True/DeadlineExceeded");
 }
@@ -366,7 +366,7 @@ TEST_F(JobReconcilerTest, TheTimeToLiveCountsFromTheEnd) {
   JobDecision decision = Decide();
   EXPECT_FALSE(decision.delete_job);
   EXPECT_EQ(decision.look_again, absl::Seconds(5));
-  seen_.now += absl::Seconds(5);
+  seen_.since_completed = absl::Seconds(5);
   EXPECT_TRUE(Decide().delete_job);
 }
 

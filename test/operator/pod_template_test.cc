@@ -98,6 +98,15 @@ TEST(CheckPodTemplate, RefusesWhatHasAnOwnerElsewhere) {
       {R"({"nodeName": "x"})",
        "spec.template.spec.nodeName: the placement decides the node: leave it out, or narrow the "
        "nodes with nodeSelector"},
+      {R"({"nodeSelector": {"kubernetes.io/hostname": "gpu-0"}})",
+       "spec.template.spec.nodeSelector: names single nodes, and the placement decides those"},
+      {R"({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+           {"nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/hostname",
+            "operator": "In", "values": ["a"]}]}]}}}})",
+       "nodeSelectorTerms[0].matchExpressions[0].key: names single nodes"},
+      {R"({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+           {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name"}]}]}}}})",
+       "nodeSelectorTerms[0].matchFields: names single nodes"},
       {R"({"hostname": "x"})",
        "spec.template.spec.hostname: the rank decides the host name: leave it out"},
       {R"({"subdomain": "x"})",

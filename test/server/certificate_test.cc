@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "server/certificate_authority.h"
+#include "test/server/brought_authorities.h"
 
 namespace asterism::server {
 namespace {
@@ -20,9 +21,8 @@ Validity Around(absl::Duration before, absl::Duration after) {
   return {kNow - before, kNow + after};
 }
 
-CertificateAndKey AuthorityOf(const std::string& name, Validity validity, std::string key = {}) {
-  const auto made =
-      MakeAuthority({.common_name = name, .validity = validity, .key = std::move(key)});
+CertificateAndKey AuthorityOf(const std::string& name, Validity validity) {
+  const auto made = MakeAuthority({.common_name = name, .validity = validity});
   EXPECT_TRUE(made.ok()) << made.status();
   return made.value_or(CertificateAndKey());
 }
@@ -89,14 +89,36 @@ TEST_F(CertificateTest, ALeafCannotSign) {
   EXPECT_NE(Fault(forged), "");
 }
 
-TEST_F(CertificateTest, ARenewedAuthorityWithItsKeyVouchesForOldAndNew) {
-  const CertificateAndKey renewed =
-      AuthorityOf("asterism", Around(absl::Hours(1), absl::Hours(9000)), authority_.key);
-  EXPECT_NE(renewed.certificate, authority_.certificate);
-  EXPECT_EQ(Fault(LeafOf(renewed)), "");
-  EXPECT_TRUE(
-      CheckCertificate(LeafOf(authority_), renewed.certificate, CertificateUse::kServer, kNow)
-          .ok());
+// Whoever trusts the old certificate trusts what the new one signs, and the other way round,
+// whatever name, key and extensions somebody gave it.
+TEST(RenewAuthorityTest, VouchesForOldAndNew) {
+  for (const CertificateAndKey& authority :
+       {AuthorityOf("asterism", Around(absl::Hours(1), absl::Hours(1000))), testing::CorpRoot(),
+        testing::NamelessRoot()}) {
+    const auto renewed = RenewAuthority(authority, Around(absl::Hours(1), absl::Hours(9000)));
+    ASSERT_TRUE(renewed.ok()) << renewed.status();
+    EXPECT_NE(renewed->certificate, authority.certificate);
+    EXPECT_EQ(ReadCertificate(renewed->certificate)->validity.not_after, kNow + absl::Hours(9000));
+    const auto check = [](const CertificateAndKey& leaf, const CertificateAndKey& trusted) {
+      return CheckCertificate(leaf, trusted.certificate, CertificateUse::kServer, kNow);
+    };
+    EXPECT_TRUE(check(LeafOf(*renewed), authority).ok());
+    EXPECT_TRUE(check(LeafOf(authority), *renewed).ok());
+    EXPECT_TRUE(check(LeafOf(*renewed), *renewed).ok());
+  }
+}
+
+TEST(FirstCertificateTest, LeavesTheChainAway) {
+  const CertificateAndKey intermediate = testing::CorpIntermediate();
+  const auto first = FirstCertificate(intermediate.certificate);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(ReadCertificate(*first)->common_name, "Intermediate");
+  // What the root signs is good under the whole, and not under the first.
+  const auto printer = [](const std::string& trusted) {
+    return CheckCertificate(testing::Printer(), trusted, CertificateUse::kClient, kNow).ok();
+  };
+  EXPECT_TRUE(printer(intermediate.certificate));
+  EXPECT_FALSE(printer(*first));
 }
 
 TEST_F(CertificateTest, EndsWithItsAuthority) {
@@ -118,7 +140,8 @@ TEST_F(CertificateTest, RequestsThatMakeNoSenseAreErrors) {
   EXPECT_THAT(issue("a,DNS:evil", hour), HasSubstr("is not a DNS name"));
   EXPECT_THAT(issue("", hour), HasSubstr("is not a DNS name"));
   EXPECT_THAT(issue("fine", {kNow, kNow}), HasSubstr("ends before it begins"));
-  EXPECT_FALSE(MakeAuthority({.common_name = "x", .validity = hour, .key = "none"}).ok());
+  EXPECT_FALSE(MakeAuthority({.common_name = "x", .validity = {kNow, kNow}}).ok());
+  EXPECT_FALSE(RenewAuthority({authority_.certificate, "none"}, hour).ok());
 }
 
 RC_GTEST_PROP(CertificateProperty, NoTextCrashesTheReader, ()) {

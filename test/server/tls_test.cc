@@ -139,6 +139,18 @@ TEST_F(TlsTest, AsksForClientCertificatesWhenAnAuthorityIsSet) {
   EXPECT_THAT(registry_.Expose(), HasSubstr("asterism_http_handshake_failures_total 3"));
 }
 
+TEST_F(TlsTest, ServesOnlyTheCallerWithTheName) {
+  options_.client_name = "kube-scheduler";
+  ASSERT_TRUE(StartServer({files_.certificate_file, files_.key_file, authority_.ca_file()}).ok());
+  const auto answer = [&](const PemFiles& files) {
+    HttpTestClient client(server_->port(),
+                          TestTls{authority_.ca_file(), files.certificate_file, files.key_file});
+    return client.Post("/echo", "hello").body;
+  };
+  EXPECT_EQ(answer(authority_.Issue("kube-scheduler", CertificateUse::kClient)), "hello");
+  EXPECT_EQ(answer(authority_.Issue("tenant", CertificateUse::kClient)), "");
+}
+
 TEST_F(TlsTest, PlainAndGarbageClientsDoNotDisturbOthers) {
   ASSERT_TRUE(StartServer({files_.certificate_file, files_.key_file, ""}).ok());
   HttpTestClient plain(server_->port());

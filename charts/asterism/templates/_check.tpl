@@ -8,6 +8,9 @@ controller (controller/configuration_fields.cc), which would refuse to start; te
 {{- if eq (int .ports.https) (int .ports.metrics) }}
 {{- fail (printf "config.ports.metrics: %v is config.ports.https too: use two ports" .ports.metrics) }}
 {{- end }}
+{{- if and (eq (.commit | default "Scheduler") "Direct") (not .taintNodes) }}
+{{- fail "config.commit: Direct needs nodes that no other scheduler uses: set config.taintNodes to true, or use Scheduler" }}
+{{- end }}
 {{- with .leaderElection }}
 {{- if le (float64 .leaseDurationSeconds) (float64 .renewDeadlineSeconds) }}
 {{- fail (printf "config.leaderElection: leaseDurationSeconds (%v) must be more than renewDeadlineSeconds (%v)" .leaseDurationSeconds .renewDeadlineSeconds) }}

@@ -19,14 +19,19 @@ DEFAULT_LEASE = {}    # the chart's own values
 _NO_PODS = {"controller": {"replicas": 0}, "scheduler": {"replicas": 0}}
 
 
-def install(rig, config=None):
-    """Returns the text of the controller's configuration, as it stands in the ConfigMap. `config`: values that differ."""
+def release(rig, config=None, name="asterism", *arguments):
+    """Only the release, on a cluster whose definitions may be there."""
     values = {**_NO_PODS, "config": config or {}}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(values, file)
         file.flush()
-        rig.helm("install", "asterism", places.CHART, "--namespace", NAMESPACE, "--create-namespace", "--values", file.name)
+        rig.helm("install", name, places.CHART, "--namespace", NAMESPACE, "--create-namespace", "--values", file.name, *arguments)
     bring_authority(rig)
+
+
+def install(rig, config=None):
+    """Returns the text of the controller's configuration, as it stands in the ConfigMap. `config`: values that differ."""
+    release(rig, config)
     # The garbage collector looks for new kinds every 30 s only; until then it does not see that a job is gone.
     rig.component("kube-controller-manager", "kill")
     rig.component("kube-controller-manager", "start")

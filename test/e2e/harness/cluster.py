@@ -17,12 +17,12 @@ _ACCOUNT_TIMEOUT_S = 30.0
 
 
 class Cluster:
-    def __init__(self, prefix, nodes, program, log_folder, rig_options=(), config=None, namespace=NAMESPACE):
+    def __init__(self, prefix, nodes, program, log_folder, config=None, namespace=NAMESPACE):
         self.namespace = namespace
         self._program = program
         self._log_folder = log_folder
-        self._config_values = config
-        self.rig = Rig(prefix, nodes, options=rig_options)
+        self.config_values = config
+        self.rig = Rig(prefix, nodes)
         self.scratch = self.rig.make_scratch()
         self.controllers = []
         self.examples = places.EXAMPLES
@@ -38,7 +38,7 @@ class Cluster:
         self.rig.up(quiet)
         self._log_folder.mkdir(parents=True, exist_ok=True)
         self.api = Api(self.rig.variables)
-        self.config = chart.install(self.rig, self._config_values)
+        self.config = chart.install(self.rig, self.config_values)
         self.kubeconfig = self.rig.kubeconfig(chart.SERVICE_ACCOUNT)
         self.create_namespace(self.namespace)
         if watch:

@@ -10,9 +10,10 @@ CHART = SOURCE / "charts" / "asterism"
 EXAMPLES = SOURCE / "examples"
 LOGS = Path(os.environ.get("ASTERISM_E2E_LOGS") or SOURCE / "build" / "e2e-logs")
 
-# The rig's own client and node maker are used as they are.
-if str(RIG) not in sys.path:
-    sys.path.insert(0, str(RIG))
+# The rig's own client and node maker, and the player of the chart's Jobs, are used as they are.
+for _folder in (RIG, SOURCE / "test" / "chart"):
+    if str(_folder) not in sys.path:
+        sys.path.insert(0, str(_folder))
 
 
 def built_program(chosen, option):

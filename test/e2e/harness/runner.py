@@ -7,7 +7,7 @@ import shutil
 import time
 import traceback
 
-from harness import chart
+from harness import audit, chart
 from harness.cluster import Cluster
 from harness.failure import Failed
 from harness.scenario import SMALL
@@ -16,6 +16,8 @@ PREFIX = "e2e"
 # Log folders of earlier runs that are kept.
 _KEPT_RUNS = 5
 _LATEST = "latest"
+# Some clusters answer no list as a stream, and the controller needs its right to list there.
+_OF_AN_OLDER_API_SERVER = ("--component-arg", "kube-apiserver=--feature-gates=WatchList=false")
 
 
 class Runner:
@@ -23,21 +25,45 @@ class Runner:
         self._program = program
         self._log_folder = log_folder
         self._quiet_rig = not patient_rig
+        self._may = set()
+        self._asked = {}
         self.passed = 0
         self.failed = 0
 
-    def run(self, scenarios, keep=False):
+    def run(self, scenarios, keep=False, whole=False):
+        """`whole`: these are all scenarios, so that every right must have been used."""
         for nodes in dict.fromkeys(each.nodes for each in scenarios):
             self._run_on_one_rig(nodes, [each for each in scenarios if each.nodes == nodes], keep)
+        if whole:
+            self._check_rights()
         return self.failed == 0
+
+    def _check_rights(self):
+        complaints = audit.complaints(self._may, self._asked)
+        if complaints:
+            self.failed += 1
+            print("FAIL the_controller_has_the_rights_that_it_uses " + "; ".join(complaints), flush=True)
+        else:
+            self.passed += 1
+            print(f"ok the_controller_has_the_rights_that_it_uses ({len(self._may)} of them)", flush=True)
+
+    def _note_rights(self, cluster):
+        try:
+            self._may |= audit.granted(cluster.rig, chart.SERVICE_ACCOUNT)
+            for right, allowed in audit.used(cluster.rig, chart.SERVICE_ACCOUNT).items():
+                self._asked[right] = self._asked.get(right, False) or allowed
+        except (Failed, OSError) as error:
+            print(f"   the audit log cannot be read: {error}", flush=True)
 
     def _run_on_one_rig(self, nodes, scenarios, keep):
         began = time.monotonic()
         folder = self._log_folder / f"{nodes}-nodes"
         # Large gangs keep a small machine busy; only scenarios about leaders want a Lease of 3 s, and they are on the small cluster.
         lease = chart.LEASE if nodes == SMALL else chart.DEFAULT_LEASE
-        rig_options = ["--audit"] if nodes == SMALL else []     # those scenarios also ask who wrote what
-        cluster = Cluster(PREFIX, nodes, self._program, folder, rig_options, config={"leaderElection": lease})
+        cluster = Cluster(PREFIX, nodes, self._program, folder, config={"leaderElection": lease})
+        cluster.rig.add_options(*audit.rig_options(cluster.scratch, chart.SERVICE_ACCOUNT))
+        if nodes != SMALL:
+            cluster.rig.add_options(*_OF_AN_OLDER_API_SERVER)
         try:
             try:
                 cluster.up()
@@ -50,6 +76,7 @@ class Runner:
             print(f"   cluster of {nodes} simulated nodes, chart and controller: {time.monotonic() - began:.1f} s", flush=True)
             for each in scenarios:
                 self._run_one(cluster, each, folder)
+            self._note_rights(cluster)
             if keep:
                 _wait_for_interrupt(cluster)
         finally:

@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 from pathlib import Path
 
 from harness import chart, tls
@@ -144,3 +145,26 @@ def an_expired_certificate_is_replaced_without_a_restart(cluster):
     require(cluster.controller.metric("asterism_certificate_expiry_timestamp_seconds", certificate="server") > 0, "when it ends is not told")
     cluster.run_job("train", 32)
     require_equal(cluster.controller.pid, pid, "the process")
+
+
+@scenario()
+def kube_scheduler_reads_its_certificate_again_without_a_restart(cluster):
+    rig, controller = cluster.rig, cluster.controller
+    files = [Path(rig[name]) for name in ("ASTERISM_EXTENDER_CLIENT_CERT", "ASTERISM_EXTENDER_CLIENT_KEY")]
+    good = [file.read_bytes() for file in files]
+
+    def put(contents):
+        for file, content in zip(files, contents):
+            file.write_bytes(content)
+    cluster.defer(lambda: put(good))
+    put([Path(rig[name]).read_bytes() for name in ("ASTERISM_RIG_ADMIN_CERT", "ASTERISM_RIG_ADMIN_KEY")])
+    time.sleep(1.2)            # kube-scheduler shows what it has read for a second
+    controller.terminate()     # ends the connections that began with the good one
+    controller.start()
+    controller.wait_leading()
+    job = cluster.submit_job("train", 32)
+    job.wait(lambda: len(job.live_pods()) == 4, "its pods are created")
+    cluster.wait_for(lambda: controller.metric("asterism_http_handshake_failures_total") >= 2, "the extender refuses a foreign certificate")
+    require_equal(job.status().get("pods", {}).get("bound", 0), 0, "pods bound although the extender refuses")
+    put(good)
+    job.wait_state("Running")

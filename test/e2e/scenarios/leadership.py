@@ -3,10 +3,12 @@
 import contextlib
 import time
 
-from harness import audit, chart, jobs
+from harness import audit, chart, jobs, pods as pod_facts
 from harness.failure import require, require_equal
 from harness.leader_proxy import LeaderProxy
 from harness.scenario import scenario
+from scenarios.api_outages import half_bound
+from scenarios.command_line import restart_controller
 
 _TAKE_OVER_S = 12.0
 
@@ -62,6 +64,20 @@ def the_standby_takes_over_when_the_leader_is_killed(cluster):
 
 
 @scenario()
+def the_standby_finishes_the_gang_in_whose_middle_the_leader_dies(cluster):
+    with pair(cluster) as (leader, standby):
+        with half_bound(cluster) as job:
+            bound = {pod_facts.uid(pod) for pod in job.bound_pods()}
+            leader.kill()
+            standby.wait_leading(_TAKE_OVER_S)
+            require_equal(standby.metric("asterism_leader_election_master_status"), 1, "asterism_leader_election_master_status")
+        job.wait_state("Running").require_whole(64)
+        require(bound <= {pod_facts.uid(pod) for pod in job.live_pods()}, f"pods that were bound already were replaced: {job.describe()}")
+        require_equal((job.restarts["count"], job.epoch), (0, 1), "restarts.count, epoch")
+        cluster.check()
+
+
+@scenario()
 def the_standby_takes_over_in_about_2_seconds_when_the_leader_ends_cleanly(cluster):
     with pair(cluster) as (leader, standby):
         transitions = lease(cluster).get("leaseTransitions", 0)
@@ -111,6 +127,19 @@ def a_standby_answers_no_extender_call_and_writes_nothing(cluster):
         cluster.wait_for(lambda: standby.ask("/extender/filter", port="https", body=arguments)[0] == 200, "the new leader answers filter", 10)
         cluster.run_job("after", 32)
         require(any("pods/" in write for write in writes(cluster)[before:]), "the audit log does not show what it writes as a leader")
+
+
+@scenario()
+def the_leader_publishes_its_address_and_puts_it_right(cluster):
+    def addresses():
+        found = cluster.api.get("EndpointSlice", "asterism-extender-leader", chart.NAMESPACE)
+        return found and found["endpoints"][0]["addresses"]
+    # An address where nobody is: who calls the extender on the rig does not read it.
+    restart_controller(cluster, POD_IP="10.9.8.7", POD_NAME="controller-0")
+    cluster.defer(lambda: restart_controller(cluster))
+    cluster.wait_for(lambda: addresses() == ["10.9.8.7"], lambda: f"the leader's address is published: {addresses()}")
+    cluster.api.patch("EndpointSlice", "asterism-extender-leader", {"endpoints": [{"addresses": ["10.1.1.1"]}]}, chart.NAMESPACE)
+    cluster.wait_for(lambda: addresses() == ["10.9.8.7"], lambda: f"the leader puts its address right: {addresses()}")
 
 
 @scenario()

@@ -77,3 +77,16 @@ def a_gang_of_whole_nodes_waits_while_only_parts_of_nodes_are_free(cluster):
         cluster.api.delete("Pod", f"foreign-{node}", cluster.namespace, gracePeriodSeconds=0)
     job.wait_state("Running").require_whole(4)
     require_equal(sorted(job.nodes()), freed, "nodes of the gang")
+
+
+@scenario()
+def a_foreign_pod_that_took_a_name_first_leaves_no_half_gang(cluster):
+    job = cluster.submit_job("train", 32, suspend=True).wait_state("Suspended")
+    foreign = cluster.create_pod(f"train-{job.uid[:5]}-r16-e1")
+    withdrawn = cluster.controller.metric("asterism_gangs_withdrawn_total", reason="BindFailed")
+    job.patch({"suspend": False})
+    job.wait(lambda: cluster.controller.metric("asterism_gangs_withdrawn_total", reason="BindFailed") > withdrawn, "the gang is taken back")
+    job.wait_state("Running").require_whole(4)
+    require(job.epoch > 1, f"epoch {job.epoch}")
+    left = cluster.api.get("Pod", foreign["metadata"]["name"], cluster.namespace)
+    require_equal(left and left["metadata"]["uid"], foreign["metadata"]["uid"], "the foreign pod")

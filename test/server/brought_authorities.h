@@ -1,0 +1,112 @@
+// File: test/server/brought_authorities.h
+//
+// Authorities as sites have them, made once with openssl and good until 2100: their names, keys and
+// extensions are not those of MakeAuthority.
+//
+//   const CertificateAndKey root = CorpRoot();
+//
+// Thread-safety: constants. Cost: none.
+#pragma once
+
+#include "server/certificate.h"
+
+namespace asterism::server::testing {
+
+// Self-signed; O=Corp, CN=Site Root.
+inline CertificateAndKey CorpRoot() {
+  return {R"(-----BEGIN CERTIFICATE-----
+MIIBizCCATKgAwIBAgIUdKEGg3J7VSvs8oCG+UZrJzOVuOUwCgYIKoZIzj0EAwIw
+IzENMAsGA1UEChMEQ29ycDESMBAGA1UEAxMJU2l0ZSBSb290MCAXDTI2MTEzMDE3
+NTIzN1oYDzIxMDAxMTAyMTc1MjM3WjAjMQ0wCwYDVQQKEwRDb3JwMRIwEAYDVQQD
+EwlTaXRlIFJvb3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATPQqTgAhQsV9Av
+Ie2JlzcN8HQeDzJl2EzGrjAJlM5XHy+mavIriJFWJSQseDb0FdLTFUPuQdfmQUgz
+MPMDuovZo0IwQDAPBgNVHRMBAf8EBTADAQH/MA4GA1UdDwEB/wQEAwIBBjAdBgNV
+HQ4EFgQUX6u1nIewIAmCq5cbAopiXD8DjMQwCgYIKoZIzj0EAwIDRwAwRAIgezNp
+qb6nxNnoFOM92qsJLKBcCA9AGImp8bEmwz7xg1MCIEk3DEWWgxtJxFY9HVpZ99iG
+ZJg9mqBOWdbrlfaRqJw6
+-----END CERTIFICATE-----
+)",
+          R"(-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgGdmCYudBD43Vuepy
+pPdZNkXWm3UcPPYfOGJNrWKSq9ahRANCAATPQqTgAhQsV9AvIe2JlzcN8HQeDzJl
+2EzGrjAJlM5XHy+mavIriJFWJSQseDb0FdLTFUPuQdfmQUgzMPMDuovZ
+-----END PRIVATE KEY-----
+)"};
+}
+
+// Self-signed, Ed25519, without a common name.
+inline CertificateAndKey NamelessRoot() {
+  return {R"(-----BEGIN CERTIFICATE-----
+MIIBKzCB3qADAgECAhQdsZqdsHhed0VWOAxferPuQuFNkDAFBgMrZXAwEzERMA8G
+A1UEChMITmFtZWxlc3MwIBcNMjYxMTMwMTc1MjM3WhgPMjEwMDExMDIxNzUyMzda
+MBMxETAPBgNVBAoTCE5hbWVsZXNzMCowBQYDK2VwAyEA8+Cmu4j27sWxQ8rpPseJ
+DQ1arluQ+H3a7YK5nS987rajQjBAMA8GA1UdEwEB/wQFMAMBAf8wDgYDVR0PAQH/
+BAQDAgEGMB0GA1UdDgQWBBQTYke3VbSSHQ9Ij9K4XKINXV6uajAFBgMrZXADQQCV
+yyDtooY96YLepjzuWr5d0YssMhkKhqTv+QV8zvQENsUrX1XCJnQoMl+Dy3jDoZgf
+qei37EGPq9+Rn/IqmSUF
+-----END CERTIFICATE-----
+)",
+          R"(-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIC7M/AnEdq9HGd41m+xKuYcfq6i/qHlg7RqOQKbu0tJL
+-----END PRIVATE KEY-----
+)"};
+}
+
+// Signed by CorpRoot, which follows it.
+inline CertificateAndKey CorpIntermediate() {
+  return {R"(-----BEGIN CERTIFICATE-----
+MIIBrzCCAVagAwIBAgIUOYnZx4w5ajxKb8jHkbH/JCIfJ+8wCgYIKoZIzj0EAwIw
+IzENMAsGA1UEChMEQ29ycDESMBAGA1UEAxMJU2l0ZSBSb290MCAXDTI2MTEzMDE3
+NTIzN1oYDzIxMDAxMTAyMTc1MjM3WjAmMQ0wCwYDVQQKEwRDb3JwMRUwEwYDVQQD
+EwxJbnRlcm1lZGlhdGUwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARXkvp80Y1c
+YpgAdoFQrjlXQqrC7jkFW8ugPAfrQ83AkuM4LXRjDD2yfMpEgd1gBQWoIy8sYjUP
+HxVnnfnbP5ITo2MwYTAPBgNVHRMBAf8EBTADAQH/MA4GA1UdDwEB/wQEAwIBBjAd
+BgNVHQ4EFgQUxiPXYhF+aM9d4QeO4qZMfe2BPLkwHwYDVR0jBBgwFoAUX6u1nIew
+IAmCq5cbAopiXD8DjMQwCgYIKoZIzj0EAwIDRwAwRAIgAgoLKv84Acpr0x+PVdOY
+MR95A9Nc6hZENYGAgbDqfuwCIA2e3uu/QylMMOrO+KKB6CDQp/zaJ/s0Rza7dbqO
+7dUj
+-----END CERTIFICATE-----
+)"
+          R"(-----BEGIN CERTIFICATE-----
+MIIBizCCATKgAwIBAgIUdKEGg3J7VSvs8oCG+UZrJzOVuOUwCgYIKoZIzj0EAwIw
+IzENMAsGA1UEChMEQ29ycDESMBAGA1UEAxMJU2l0ZSBSb290MCAXDTI2MTEzMDE3
+NTIzN1oYDzIxMDAxMTAyMTc1MjM3WjAjMQ0wCwYDVQQKEwRDb3JwMRIwEAYDVQQD
+EwlTaXRlIFJvb3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATPQqTgAhQsV9Av
+Ie2JlzcN8HQeDzJl2EzGrjAJlM5XHy+mavIriJFWJSQseDb0FdLTFUPuQdfmQUgz
+MPMDuovZo0IwQDAPBgNVHRMBAf8EBTADAQH/MA4GA1UdDwEB/wQEAwIBBjAdBgNV
+HQ4EFgQUX6u1nIewIAmCq5cbAopiXD8DjMQwCgYIKoZIzj0EAwIDRwAwRAIgezNp
+qb6nxNnoFOM92qsJLKBcCA9AGImp8bEmwz7xg1MCIEk3DEWWgxtJxFY9HVpZ99iG
+ZJg9mqBOWdbrlfaRqJw6
+-----END CERTIFICATE-----
+)",
+          R"(-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgrdAtMhgZpcKYt8ED
+3LDL8MSidy5+06WnXdE6nd1zJdChRANCAARXkvp80Y1cYpgAdoFQrjlXQqrC7jkF
+W8ugPAfrQ83AkuM4LXRjDD2yfMpEgd1gBQWoIy8sYjUPHxVnnfnbP5IT
+-----END PRIVATE KEY-----
+)"};
+}
+
+// Not an authority: CN=printer-17.corp, signed by CorpRoot for nothing in particular.
+inline CertificateAndKey Printer() {
+  return {R"(-----BEGIN CERTIFICATE-----
+MIIBjjCCATSgAwIBAgIUOYnZx4w5ajxKb8jHkbH/JCIfJ/AwCgYIKoZIzj0EAwIw
+IzENMAsGA1UEChMEQ29ycDESMBAGA1UEAxMJU2l0ZSBSb290MCAXDTI2MTEzMDE3
+NTIzN1oYDzIxMDAxMTAyMTc1MjM3WjAaMRgwFgYDVQQDEw9wcmludGVyLTE3LmNv
+cnAwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARTklFSupLtlR+mu80ah9rfoz6B
+SJG1nkPqHAIZf1rTsJybwF2XiJitebjzm9xhi0z3xkhPe3Z0LQasLZFYCEyRo00w
+SzAJBgNVHRMEAjAAMB0GA1UdDgQWBBSsUsF7NRiRrsHCBlBolZNhXIfznTAfBgNV
+HSMEGDAWgBRfq7Wch7AgCYKrlxsCimJcPwOMxDAKBggqhkjOPQQDAgNIADBFAiA5
+m3I1llxkyyXRlz9LNtByveQU+umJ9xeHOWRmnzNe3AIhAN27YCmktxb+ZIhZer65
+1oltkCNWVrygayn46/Fib2/c
+-----END CERTIFICATE-----
+)",
+          R"(-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg+H/Fodwameb0S0qo
+odNYysRh216LfEqUxkqtSD77e6mhRANCAARTklFSupLtlR+mu80ah9rfoz6BSJG1
+nkPqHAIZf1rTsJybwF2XiJitebjzm9xhi0z3xkhPe3Z0LQasLZFYCEyR
+-----END PRIVATE KEY-----
+)"};
+}
+
+}  // namespace asterism::server::testing
