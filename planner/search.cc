@@ -1,0 +1,394 @@
+#include "planner/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "base/status_macros.h"
+#include "fmt/format.h"
+#include "planner/constraints.h"
+#include "planner/device_memory.h"
+#include "planner/memory_model.h"
+#include "planner/time_model.h"
+
+namespace asterism::planner {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int64_t kSpareGpusMax = 1024;
+
+std::vector<int64_t> DivisorsUpTo(int64_t number, int64_t most) {
+  std::vector<int64_t> divisors;
+  for (int64_t each = 1; each <= std::min(number, most); ++each) {
+    if (number % each == 0) {
+      divisors.push_back(each);
+    }
+  }
+  return divisors;
+}
+
+bool Allows(int64_t fixed, int64_t value) {
+  return fixed == 0 || fixed == value;
+}
+
+std::vector<Sharding> ShardingsOf(Framework framework) {
+  switch (framework) {
+    case Framework::kMegatron:
+      return {Sharding::kNone, Sharding::kOptimizer};
+    case Framework::kDeepSpeed:
+      return {Sharding::kNone, Sharding::kOptimizer, Sharding::kGradients, Sharding::kFull};
+    case Framework::kTorchTitan:
+    case Framework::kAccelerate:
+      return {Sharding::kFull};
+  }
+  return {};
+}
+
+// One set of degrees, and what is known of all plans with it.
+struct Subtree {
+  Degrees degrees;
+  double bound = 0;
+  uint64_t plans = 0;
+};
+
+auto DegreesKey(const Degrees& d) {
+  return std::make_tuple(d.pipeline, d.tensor, d.context, d.expert, d.data);
+}
+
+bool IsBetterPlan(const PlanCandidate& a, const PlanCandidate& b) {
+  const auto key = [](const PlanCandidate& each) {
+    const ParallelPlan& plan = each.plan;
+    return std::make_tuple(each.seconds, each.device_bytes, DegreesKey(plan.degrees),
+                           plan.virtual_stages, plan.micro_batch,
+                           static_cast<int>(plan.recompute.mode), static_cast<int>(plan.sharding));
+  };
+  return key(a) < key(b);
+}
+
+class PlanSearch {
+ public:
+  explicit PlanSearch(const SearchRequest& request)
+      : request_(request),
+        profile_(ProfileOf(request.runtime)),
+        shardings_(ShardingsOf(request.framework)) {}
+
+  SearchOutcome Run() {
+    for (int64_t gpus = request_.gpus; gpus >= request_.gpus - request_.max_spare_gpus; --gpus) {
+      AddSubtrees(gpus);
+    }
+    std::sort(subtrees_.begin(), subtrees_.end(), [](const Subtree& a, const Subtree& b) {
+      return std::make_tuple(a.bound, DegreesKey(a.degrees)) <
+             std::make_tuple(b.bound, DegreesKey(b.degrees));
+    });
+    SearchCertificate& certificate = outcome_.certificate;
+    certificate.min_pruned_bound = kNever;
+    for (const Subtree& subtree : subtrees_) {
+      certificate.space += subtree.plans;
+      const bool hopeless = subtree.bound > Worst();
+      if (hopeless || certificate.evaluated >= request_.max_evaluations) {
+        certificate.pruned += subtree.plans;
+        certificate.min_pruned_bound = std::min(certificate.min_pruned_bound, subtree.bound);
+        continue;
+      }
+      Open(subtree);
+    }
+    if (!outcome_.best.empty()) {
+      certificate.best_seconds = outcome_.best.front().seconds;
+    }
+    certificate.proven =
+        certificate.min_pruned_bound == kNever ||
+        (!outcome_.best.empty() && certificate.min_pruned_bound >= certificate.best_seconds);
+    return std::move(outcome_);
+  }
+
+ private:
+  ParallelPlan PlanWith(const Degrees& degrees) const {
+    ParallelPlan plan;
+    plan.framework = request_.framework;
+    plan.precision = request_.precision;
+    plan.degrees = degrees;
+    plan.sequence_parallel = degrees.tensor > 1;
+    plan.global_batch = request_.global_batch;
+    plan.sequence = request_.sequence;
+    plan.sharding = shardings_.back();
+    return plan;
+  }
+
+  void AddSubtrees(int64_t gpus) {
+    const FixedDegrees& fixed = request_.fixed;
+    const AxisLimits& most = request_.most;
+    const int64_t experts = std::max<int64_t>(1, request_.model.experts.count);
+    for (const int64_t tensor : DivisorsUpTo(gpus, most.tensor)) {
+      for (const int64_t pipeline : DivisorsUpTo(gpus / tensor, most.pipeline)) {
+        for (const int64_t context : DivisorsUpTo(gpus / tensor / pipeline, most.context)) {
+          const int64_t data = gpus / tensor / pipeline / context;
+          if (!Allows(fixed.tensor, tensor) || !Allows(fixed.pipeline, pipeline) ||
+              !Allows(fixed.context, context) || !Allows(fixed.data, data) ||
+              request_.global_batch % data != 0) {
+            continue;
+          }
+          for (const int64_t expert : DivisorsUpTo(experts, most.expert)) {
+            if (Allows(fixed.expert, expert) && gpus % (pipeline * expert) == 0) {
+              AddSubtree({tensor, pipeline, context, data, expert, 1});
+            }
+          }
+        }
+      }
+    }
+  }
+
+  std::vector<int64_t> MicroBatches(const Degrees& degrees) const {
+    std::vector<int64_t> sizes =
+        DivisorsUpTo(request_.global_batch / degrees.data, request_.most.micro_batch);
+    std::erase_if(sizes,
+                  [this](int64_t size) { return !Allows(request_.fixed.micro_batch, size); });
+    return sizes;
+  }
+
+  // The layout of the layers, as the plan's fields for it, with every count of virtual stages.
+  std::vector<ParallelPlan> Shapes(const ParallelPlan& plan) const {
+    const int64_t p = plan.degrees.pipeline;
+    const int64_t layers = request_.model.layers;
+    if (p == 1) {
+      return {plan};
+    }
+    ParallelPlan shape = plan;
+    int64_t each = layers / p;
+    if (layers % p != 0 && (layers + 2) % p == 0) {
+      shape.count_embedding = true;
+      shape.count_loss = true;
+      each = (layers + 2) / p;
+    } else if (layers % p != 0) {
+      const int64_t inner = layers / p + 1;
+      const int64_t rest = layers - inner * (p - 2);
+      shape.last_layers = rest / 2;
+      shape.first_layers = rest - rest / 2;
+      each = 1;
+      if (shape.last_layers < 1) {
+        return {};
+      }
+    }
+    std::vector<ParallelPlan> shapes;
+    for (const int64_t virtual_stages : DivisorsUpTo(each, request_.most.virtual_stages)) {
+      shape.virtual_stages = virtual_stages;
+      shape.schedule =
+          virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneForwardOneBackward;
+      shapes.push_back(shape);
+    }
+    return shapes;
+  }
+
+  void AddSubtree(const Degrees& degrees) {
+    ParallelPlan plan = PlanWith(degrees);
+    if (degrees.pipeline > request_.model.layers) {
+      return;
+    }
+    const std::vector<ParallelPlan> shapes = Shapes(plan);
+    Subtree subtree{.degrees = degrees};
+    subtree.plans =
+        MicroBatches(degrees).size() * shapes.size() * std::size(kModes) * shardings_.size();
+    if (subtree.plans == 0) {
+      return;
+    }
+    plan = shapes.front();
+    double bound = kNever;
+    double least = kNever;
+    for (const Sharding sharding : shardings_) {
+      plan.sharding = sharding;
+      least = std::min(least, LeastDeviceBytes(plan, shapes));
+      bound = std::min(bound, LowerBound(plan));
+    }
+    if (outcome_.least_device_bytes == 0 || least < outcome_.least_device_bytes) {
+      outcome_.least_device_bytes = least;
+    }
+    if (least > request_.cluster.gpu.memory_bytes) {
+      outcome_.certificate.space += subtree.plans;
+      outcome_.certificate.pruned += subtree.plans;
+      return;
+    }
+    subtree.bound = bound;
+    subtrees_.push_back(subtree);
+  }
+
+  // Whether the layers of a rank depend on its virtual stages: dense ones are only in front.
+  bool IsMixed() const {
+    return request_.model.experts.count > 0 && request_.model.dense_layers > 0;
+  }
+
+  // Of all plans with these degrees and this sharding: memory grows with the micro-batch, unless
+  // the framework keeps gradients only while it adds them up, and with virtual stages, unless
+  // they move layers between ranks.
+  double LeastDeviceBytes(const ParallelPlan& plan, const std::vector<ParallelPlan>& shapes) const {
+    const bool any_batch = profile_.unsharded_gradient_bytes > 0;
+    const std::vector<int64_t> batches =
+        any_batch ? MicroBatches(plan.degrees) : std::vector<int64_t>{1};
+    double least = kNever;
+    for (size_t index = 0; index < (IsMixed() ? shapes.size() : 1); ++index) {
+      ParallelPlan shape = shapes[index];
+      shape.sharding = plan.sharding;
+      shape.recompute.mode = RecomputeMode::kFull;
+      for (const int64_t micro_batch : batches) {
+        shape.micro_batch = micro_batch;
+        least = std::min(least, DeviceBytes(shape));
+      }
+    }
+    return least;
+  }
+
+  double DeviceBytes(const ParallelPlan& plan) const {
+    return EstimateDevice(EstimateMemory(request_.model, plan, profile_).allocated(), profile_)
+        .device.high;
+  }
+
+  // Of all plans with these degrees and this sharding.
+  double LowerBound(ParallelPlan plan) const {
+    TimeConstants ideal = request_.constants;
+    ideal.half_tokens = 0;
+    ideal.call_us = 0;
+    ideal.launch_us = 0;
+    plan.recompute.mode = RecomputeMode::kNone;
+    plan.micro_batch = 1;
+    ClusterSpec cluster = request_.cluster;
+    for (ClusterLevel& level : cluster.levels) {
+      level.latency_us = 0;
+    }
+    const TimeEstimate time = EstimateTime(request_.model, plan, cluster, profile_, ideal);
+    double slots = 0;
+    for (const StageTime& stage : time.stages) {
+      slots += stage.Slot();
+    }
+    // FSDP exchanges once a micro-batch: of the largest there are the fewest.
+    const double exchanges =
+        plan.sharding == Sharding::kFull ? 1.0 / static_cast<double>(plan.MicroBatches()) : 1.0;
+    const double steady = static_cast<double>(plan.MicroBatches()) * slots /
+                          static_cast<double>(plan.degrees.pipeline);
+    // Both grow with the largest rank, which virtual stages may make smaller.
+    const double once = IsMixed() ? 0 : exchanges * time.data_exchange + time.optimizer;
+    // A hair below, so that rounding never cuts what is equal.
+    return (steady + once + time.other) * (1 - 1e-9);
+  }
+
+  // Seconds of the last of the k best; infinite while there are fewer.
+  double Worst() const {
+    return outcome_.best.size() < request_.top_k ? kNever : outcome_.best.back().seconds;
+  }
+
+  void Open(const Subtree& subtree) {
+    for (ParallelPlan plan : Shapes(PlanWith(subtree.degrees))) {
+      for (const int64_t micro_batch : MicroBatches(subtree.degrees)) {
+        plan.micro_batch = micro_batch;
+        for (const Sharding sharding : shardings_) {
+          plan.sharding = sharding;
+          for (const RecomputeMode mode : kModes) {
+            plan.recompute.mode = mode;
+            Evaluate(plan);
+          }
+        }
+      }
+    }
+  }
+
+  void Evaluate(const ParallelPlan& plan) {
+    ++outcome_.certificate.evaluated;
+    const int64_t gpus = plan.degrees.Gpus();
+    if (!IsLegal(request_.model, plan, gpus)) {
+      return;
+    }
+    PlanCandidate candidate{.plan = plan, .gpus = gpus};
+    candidate.seconds =
+        EstimateTime(request_.model, plan, request_.cluster, profile_, request_.constants)
+            .Seconds();
+    if (candidate.seconds > Worst()) {
+      return;
+    }
+    candidate.device_bytes = DeviceBytes(plan);
+    if (candidate.device_bytes > request_.cluster.gpu.memory_bytes) {
+      return;
+    }
+    std::vector<PlanCandidate>& best = outcome_.best;
+    best.insert(std::upper_bound(best.begin(), best.end(), candidate, IsBetterPlan), candidate);
+    if (best.size() > request_.top_k) {
+      best.pop_back();
+    }
+  }
+
+  static constexpr RecomputeMode kModes[] = {RecomputeMode::kNone, RecomputeMode::kSelective,
+                                             RecomputeMode::kFull};
+  const SearchRequest& request_;
+  const RuntimeProfile& profile_;
+  std::vector<Sharding> shardings_;
+  std::vector<Subtree> subtrees_;
+  SearchOutcome outcome_;
+};
+
+absl::Status CheckRequest(const SearchRequest& request) {
+  RETURN_IF_ERROR(CheckModel(request.model));
+  RETURN_IF_ERROR(CheckCluster(request.cluster));
+  if (request.gpus < 1 || request.gpus > kDegreeMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("gpus: {} is out of range: use 1 to {}", request.gpus, kDegreeMax));
+  }
+  if (request.max_spare_gpus < 0 ||
+      request.max_spare_gpus > std::min(kSpareGpusMax, request.gpus - 1)) {
+    return absl::InvalidArgumentError(fmt::format("max_spare_gpus: {} is out of range: use 0 to {}",
+                                                  request.max_spare_gpus,
+                                                  std::min(kSpareGpusMax, request.gpus - 1)));
+  }
+  if (request.global_batch < 1 || request.global_batch > (int64_t{1} << 32) ||
+      request.sequence < 1 || request.sequence > (int64_t{1} << 32)) {
+    return absl::InvalidArgumentError(
+        fmt::format("global_batch, sequence: {} and {} are out of range: use 1 to 2^32",
+                    request.global_batch, request.sequence));
+  }
+  if (request.top_k < 1 || request.top_k > 1000) {
+    return absl::InvalidArgumentError(
+        fmt::format("top_k: {} is out of range: use 1 to 1000", request.top_k));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SearchOutcome> SearchPlans(const SearchRequest& request) {
+  RETURN_IF_ERROR(CheckRequest(request));
+  return PlanSearch(request).Run();
+}
+
+absl::Status CheckOutcome(const SearchRequest& request, const SearchOutcome& outcome) {
+  const SearchCertificate& certificate = outcome.certificate;
+  if (certificate.space != certificate.evaluated + certificate.pruned) {
+    return absl::InternalError(fmt::format("{} plans are not {} evaluated and {} pruned",
+                                           certificate.space, certificate.evaluated,
+                                           certificate.pruned));
+  }
+  double before = 0;
+  for (const PlanCandidate& each : outcome.best) {
+    const RuntimeProfile& profile = ProfileOf(request.runtime);
+    RETURN_IF_ERROR(CheckDegrees(each.plan));
+    const std::vector<Violation> violations = CheckPlan(request.model, each.plan, each.gpus);
+    if (!violations.empty()) {
+      return absl::InternalError(
+          fmt::format("a plan breaks {}: {}", violations[0].id, violations[0].message));
+    }
+    const double seconds =
+        EstimateTime(request.model, each.plan, request.cluster, profile, request.constants)
+            .Seconds();
+    const DeviceMemory memory =
+        EstimateDevice(EstimateMemory(request.model, each.plan, profile).allocated(), profile);
+    if (seconds != each.seconds || seconds < before ||
+        !Fits(memory, request.cluster.gpu.memory_bytes)) {
+      return absl::InternalError(fmt::format(
+          "a plan takes {} s and not {}, is out of order, or does not fit", seconds, each.seconds));
+    }
+    before = seconds;
+  }
+  const bool beaten =
+      !outcome.best.empty() && certificate.min_pruned_bound < outcome.best.front().seconds;
+  if (certificate.proven && beaten) {
+    return absl::InternalError("the certificate claims a proof that its bound does not give");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace asterism::planner

@@ -1,0 +1,110 @@
+// How long the planner searches for the fastest plan, proof included (gate G11 of the reference).
+//
+//   planner_search_bench            a table
+//   planner_search_bench --json     one JSON object a line
+//
+// CPU time of one thread, the slowest of kRuns runs. The space is that of planner/search.h, which
+// is smaller than the reference's full space: no offload, no module-wise recompute, no uneven
+// stages.
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "planner/model_presets.h"
+#include "planner/search.h"
+
+namespace asterism::planner {
+namespace {
+
+constexpr int kRuns = 20;
+
+double CpuSeconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+ModelSpec TrillionDense() {
+  ModelSpec model = *FindModelPreset("llama-3-405b");
+  model.name = "1T dense";
+  model.layers = 128;
+  model.hidden = 25600;
+  model.attention = {.heads = 160, .kv_heads = 160, .head_size = 160};
+  model.mlp = MlpKind::kGelu;
+  model.ffn = 102400;
+  return model;
+}
+
+struct SearchCase {
+  std::string_view name;
+  ModelSpec model;
+  int64_t gpus;
+  double budget_ms;
+};
+
+void PrintLine(bool json, const std::string& name, std::string_view unit, double value,
+               double budget, bool ok) {
+  const std::string text = budget > 0 ? fmt::format("{:g}", budget) : json ? "null" : "-";
+  if (json) {
+    fmt::print(
+        "{{\"name\": \"{}\", \"unit\": \"{}\", \"value\": {:.6g}, \"budget\": {}, \"ok\": {}}}\n",
+        name, unit, value, text, ok);
+  } else {
+    fmt::print("{:<62} {:>12.4g} {:<6} {:>6} {}\n", name, value, unit, text, ok ? "" : "MISSED");
+  }
+}
+
+bool RunCase(const SearchCase& each, bool json) {
+  SearchRequest request;
+  request.model = each.model;
+  request.cluster = {.gpu = *FindGpu("H100"),
+                     .levels = {{"node", 8, 450, 0}, {"cluster", 1 << 20, 50, 0}}};
+  request.gpus = each.gpus;
+  request.global_batch = each.gpus;
+  request.sequence = 8192;
+  double slowest = 0;
+  SearchOutcome outcome;
+  for (int run = 0; run < kRuns; ++run) {
+    const double begin = CpuSeconds();
+    auto found = SearchPlans(request);
+    slowest = std::max(slowest, CpuSeconds() - begin);
+    if (!found.ok() || found->best.empty() || !found->certificate.proven) {
+      fmt::print(stderr, "error: {}: no proven plan\n", each.name);
+      return false;
+    }
+    outcome = *std::move(found);
+  }
+  const std::string name = fmt::format("{} on {} GPUs", each.name, each.gpus);
+  const bool ok = slowest * 1e3 <= each.budget_ms;
+  PrintLine(json, name + ", slowest search", "ms", slowest * 1e3, each.budget_ms, ok);
+  PrintLine(json, name + ", plans in the space", "plans",
+            static_cast<double>(outcome.certificate.space), 0, true);
+  PrintLine(json, name + ", plans evaluated", "plans",
+            static_cast<double>(outcome.certificate.evaluated), 0, true);
+  return ok;
+}
+
+}  // namespace
+}  // namespace asterism::planner
+
+int main(int count, char** arguments) {
+  using asterism::planner::SearchCase;
+  const bool json = count > 1 && std::string_view(arguments[1]) == "--json";
+  const auto dense = asterism::planner::TrillionDense();
+  const auto mixture = *asterism::planner::FindModelPreset("deepseek-v3");
+  bool ok = true;
+  for (const SearchCase& each : {SearchCase{"search, 1T dense", dense, 10'240, 100},
+                                 SearchCase{"search, DeepSeek-V3", mixture, 10'240, 100},
+                                 SearchCase{"search, 1T dense", dense, 98'304, 500},
+                                 SearchCase{"search, DeepSeek-V3", mixture, 98'304, 500},
+                                 SearchCase{"search, 1T dense", dense, 102'400, 500},
+                                 SearchCase{"search, DeepSeek-V3", mixture, 102'400, 500}}) {
+    ok = asterism::planner::RunCase(each, json) && ok;
+  }
+  return ok ? 0 : 1;
+}
