@@ -137,6 +137,10 @@ std::vector<ConfigurationField> MakeFields() {
           "Port of the extender and the webhooks; plain HTTP without `tls.certFile`."),
       Row("ports.metrics", kRestart, PortValue([](Settings& s) -> int& { return s.ports.metrics; }),
           "Port of `/metrics`, `/healthz`, `/readyz` and `/configz`, plain HTTP."),
+      Row("ports.grpc", kRestart, PortValue([](Settings& s) -> int& { return s.ports.grpc; }),
+          "Port of the gRPC service `asterism.v1.Placement`, with the certificate of `tls`; in "
+          "plain "
+          "text without `tls.certFile`."),
       Row("leaderElection.leaseDurationSeconds", kRestart,
           WholeSecondsValue(
               [](Settings& s) -> absl::Duration& { return s.leader_election.lease_duration; }, 1,
@@ -166,6 +170,20 @@ std::vector<ConfigurationField> MakeFields() {
                     CheckPath),
           "Authority of the callers' certificates. Empty: callers need none."),
   };
+}
+
+// 0 is any free port, so it may stand twice.
+void CheckPorts(const PortConfiguration& ports, Complaints& complaints) {
+  const auto check = [&](std::string_view field, int port, std::string_view other, int taken) {
+    if (port != 0 && port == taken) {
+      complaints.Add(field, fmt::format("{} is {} too", port, other), "use two ports");
+    }
+  };
+  check("ports.metrics", ports.metrics, "ports.https", ports.https);
+  check("ports.grpc", ports.grpc, "ports.https", ports.https);
+  if (ports.metrics != ports.https) {
+    check("ports.grpc", ports.grpc, "ports.metrics", ports.metrics);
+  }
 }
 
 }  // namespace
@@ -202,10 +220,7 @@ void CheckTogether(const Configuration& configuration, Complaints& complaints) {
                                absl::ToDoubleSeconds(election.retry_period)),
                    "raise it, or lower retryPeriodSeconds");
   }
-  if (configuration.ports.https != 0 && configuration.ports.https == configuration.ports.metrics) {
-    complaints.Add("ports.metrics", fmt::format("{} is ports.https too", configuration.ports.https),
-                   "use two ports");
-  }
+  CheckPorts(configuration.ports, complaints);
   const TlsConfiguration& tls = configuration.tls;
   if (tls.cert_file.empty() != tls.key_file.empty()) {
     complaints.Add(tls.cert_file.empty() ? "tls.certFile" : "tls.keyFile", "is missing",

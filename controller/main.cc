@@ -29,12 +29,15 @@
 #include "base/strings.h"
 #include "controller/configuration.h"
 #include "controller/control_plane.h"
+#include "controller/grpc_server.h"
 #include "controller/heartbeat.h"
 #include "controller/http_edge.h"
+#include "controller/placement_edge.h"
 #include "fmt/format.h"
 #include "kube/curl_http_client.h"
 #include "kube/http_api_client.h"
 #include "kube/kubeconfig.h"
+#include "server/certificate_source.h"
 #include "server/http_server.h"
 
 ABSL_FLAG(std::string, config, "", "AsterismConfiguration file; without it all defaults hold");
@@ -45,7 +48,7 @@ ABSL_FLAG(std::string, namespace, "",
 ABSL_FLAG(std::string, identity, "",
           "unique name in the Lease; default: host name and random letters");
 ABSL_FLAG(std::string, bind_address, "0.0.0.0",
-          "IP address that both ports listen on; \"::\" takes IPv4 too");
+          "IP address that all ports listen on; \"::\" takes IPv4 too");
 ABSL_FLAG(std::string, log_format, "text", "text or json");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error");
 ABSL_FLAG(bool, help_configuration, false, "describe every field of the configuration and end");
@@ -118,6 +121,53 @@ std::optional<server::TlsOptions> TlsOf(const TlsConfiguration& tls) {
   return server::TlsOptions{.certificate_file = tls.cert_file,
                             .key_file = tls.key_file,
                             .client_ca_file = tls.client_ca_file};
+}
+
+// The files of `tls` for the gRPC service; a set that cannot be read leaves the last one in use.
+class TlsFiles final : public server::CertificateSource {
+ public:
+  static absl::StatusOr<std::shared_ptr<TlsFiles>> Load(const TlsConfiguration& tls) {
+    std::shared_ptr<TlsFiles> files(new TlsFiles(tls));
+    ASSIGN_OR_RETURN(server::TlsMaterial material, files->Read());
+    files->current_ = std::make_shared<const server::TlsMaterial>(std::move(material));
+    return files;
+  }
+
+  std::shared_ptr<const server::TlsMaterial> Current() override {
+    absl::StatusOr<server::TlsMaterial> material = Read();
+    absl::MutexLock lock(&mutex_);
+    if (material.ok() && *material != *current_) {
+      current_ = std::make_shared<const server::TlsMaterial>(*std::move(material));
+    }
+    return current_;
+  }
+
+ private:
+  explicit TlsFiles(const TlsConfiguration& tls) : tls_(tls) {}
+
+  absl::StatusOr<server::TlsMaterial> Read() const {
+    server::TlsMaterial material;
+    ASSIGN_OR_RETURN(material.certificate, base::ReadSmallFile(tls_.cert_file));
+    ASSIGN_OR_RETURN(material.key, base::ReadSmallFile(tls_.key_file));
+    if (!tls_.client_ca_file.empty()) {
+      ASSIGN_OR_RETURN(material.client_authorities, base::ReadSmallFile(tls_.client_ca_file));
+    }
+    return material;
+  }
+
+  const TlsConfiguration tls_;
+  absl::Mutex mutex_;
+  std::shared_ptr<const server::TlsMaterial> current_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Null: plain text.
+absl::StatusOr<std::shared_ptr<server::CertificateSource>> CertificatesOf(
+    const TlsConfiguration& tls) {
+  std::shared_ptr<server::CertificateSource> source;
+  if (!tls.cert_file.empty()) {
+    ASSIGN_OR_RETURN(source, TlsFiles::Load(tls));
+  }
+  return source;
 }
 
 // Reads the file again now and then: a mounted ConfigMap is replaced under a running program.
@@ -214,10 +264,20 @@ absl::Status Run() {
       server::HttpServer::Start(clock, std::move(diagnosis_routes), http_metrics,
                                 {.address = absl::GetFlag(FLAGS_bind_address),
                                  .port = static_cast<uint16_t>(configuration.ports.metrics)}));
+  PlacementEdge placement({clock, core, *client, *plane, registry}, {});
+  ASSIGN_OR_RETURN(std::shared_ptr<server::CertificateSource> certificates,
+                   CertificatesOf(configuration.tls));
+  ASSIGN_OR_RETURN(const auto grpc_server,
+                   GrpcServer::Start(placement, [&plane] { return plane->leading(); },
+                                     {.address = absl::GetFlag(FLAGS_bind_address),
+                                      .port = static_cast<uint16_t>(configuration.ports.grpc),
+                                      .certificates = std::move(certificates),
+                                      .plain = configuration.tls.cert_file.empty()}));
   base::LogInfo("started", {{"identity", identity.name},
                             {"server", api.server},
                             {"extender_port", int{extender_server->port()}},
-                            {"metrics_port", int{diagnosis_server->port()}}});
+                            {"metrics_port", int{diagnosis_server->port()}},
+                            {"grpc_port", int{grpc_server->port()}}});
   core.Post([&] {
     plane->Start();
     reloader.Start();
@@ -233,6 +293,7 @@ absl::Status Run() {
     base::LogError("core_stuck", {{"remedy", "the Lease runs out by itself; ending without it"}});
     std::_Exit(1);  // joining the core would wait for it, too
   }
+  grpc_server->Stop();
   extender_server->Stop();
   diagnosis_server->Stop();
   core.Stop();

@@ -20,7 +20,7 @@ bool RefusedForGood(std::string_view reason) {
          reason == wait_reason::kNotAllowed;
 }
 
-void Refuse(const Refusal& refusal, PlacementAnswer& answer) {
+void FillRefusal(const Refusal& refusal, PlacementAnswer& answer) {
   answer.decision =
       RefusedForGood(refusal.reason) ? PlacementDecision::kNever : PlacementDecision::kNotNow;
   answer.no_place = {refusal.reason, refusal.message, ""};
@@ -85,7 +85,7 @@ absl::StatusOr<PlacementAnswer> AnswerPlacement(const PlacementQuestion& questio
   answer.ignored_fields = admission.ignored_fields;
   answer.ledger_version = question.image.version;
   if (admission.refusal) {
-    Refuse(*admission.refusal, answer);
+    FillRefusal(*admission.refusal, answer);
     return answer;
   }
   answer.effective = {.job_class = std::string(ToString(admission.shape.job_class)),
@@ -103,7 +103,7 @@ absl::StatusOr<PlacementAnswer> AnswerPlacement(const PlacementQuestion& questio
       [&](const scheduler::PlacementRequest& request) { return Place(request, copy.ledger()); });
   answer.decide = clock.SteadyNow() - begin;
   if (decision.refusal) {
-    Refuse(*decision.refusal, answer);
+    FillRefusal(*decision.refusal, answer);
   } else if (const auto* placed = std::get_if<scheduler::Placed>(&decision.outcome)) {
     answer.decision = PlacementDecision::kFits;
     answer.effective.gpu_product = placed->product;

@@ -73,6 +73,7 @@ class FakeCluster {
 
   kube::testing::FakeApiServer& server() { return *server_; }
   base::Rng& rng() { return rng_; }
+  const base::Clock& clock() const { return clock_; }
   base::SimExecutor& executor() { return executor_; }
 
  private:
