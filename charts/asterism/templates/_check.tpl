@@ -8,6 +8,11 @@ controller (controller/configuration_fields.cc), which would refuse to start; te
 {{- if eq (int .ports.https) (int .ports.metrics) }}
 {{- fail (printf "config.ports.metrics: %v is config.ports.https too: use two ports" .ports.metrics) }}
 {{- end }}
+{{- range $other := list "https" "metrics" }}
+{{- if eq (int $.ports.grpc) (int (get $.ports $other)) }}
+{{- fail (printf "config.ports.grpc: %v is config.ports.%s too: use two ports" $.ports.grpc $other) }}
+{{- end }}
+{{- end }}
 {{- with .leaderElection }}
 {{- if le (float64 .leaseDurationSeconds) (float64 .renewDeadlineSeconds) }}
 {{- fail (printf "config.leaderElection: leaseDurationSeconds (%v) must be more than renewDeadlineSeconds (%v)" .leaseDurationSeconds .renewDeadlineSeconds) }}
