@@ -70,7 +70,9 @@ std::shared_ptr<const Caller> CallerOf(const json& user) {
 
 CallerIdentity::CallerIdentity(const base::Clock& clock, kube::Client& client,
                                ReviewCacheOptions options)
-    : client_(client), cache_(clock, options) {}
+    : client_(client),
+      cache_(clock, options),
+      new_tokens_(clock, kNewTokensAtOnce, kNewTokenPeriod) {}
 
 void CallerIdentity::Identify(const Credentials& credentials, Done done) {
   if (std::string_view(credentials.certificate_name).starts_with(kComponentPrefix)) {
@@ -111,6 +113,10 @@ void CallerIdentity::Identify(const Credentials& credentials, Done done) {
 }
 
 void CallerIdentity::Review(const std::string& token, ReviewCache<Verdict>::Done done) {
+  if (!new_tokens_.Take()) {
+    done(absl::ResourceExhaustedError("too many new tokens come at this moment: call again later"));
+    return;
+  }
   const json body = {{"apiVersion", "authentication.k8s.io/v1"},
                      {"kind", "TokenReview"},
                      {"spec", {{"token", token}}}};

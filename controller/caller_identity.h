@@ -7,7 +7,9 @@
 //   identity.Identify(credentials, [](absl::StatusOr<std::shared_ptr<const Caller>> caller) {...});
 //
 // kUnauthenticated: neither, or the API server does not know the token. kUnavailable: the API
-// server gave no answer, so nobody knows. A token is kept as its SHA-256 only, and never logged.
+// server gave no answer, so nobody knows. kResourceExhausted: more tokens came than we ask about:
+// kNewTokensAtOnce, then one every kNewTokenPeriod, so that strangers cannot keep the API server
+// busy. A token is kept as its SHA-256 only, and never logged.
 //
 // Thread-safety: core executor only. Cost: one request to the API server for each token in 10 s.
 #pragma once
@@ -20,9 +22,11 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/clock.h"
 #include "controller/review_cache.h"
 #include "kube/client.h"
+#include "kube/token_bucket.h"
 
 namespace asterism::controller {
 
@@ -42,6 +46,9 @@ struct Caller {
   std::map<std::string, std::vector<std::string>> extra;
   std::string key;  // equal for equal callers
 };
+
+inline constexpr int kNewTokensAtOnce = 300;
+inline constexpr absl::Duration kNewTokenPeriod = absl::Milliseconds(20);
 
 class CallerIdentity {
  public:
@@ -64,6 +71,7 @@ class CallerIdentity {
 
   kube::Client& client_;
   ReviewCache<Verdict> cache_;
+  kube::TokenBucket new_tokens_;
 };
 
 }  // namespace asterism::controller

@@ -106,7 +106,8 @@ absl::Status FillLedger(const LedgerView& view, const std::vector<std::string>& 
     }
   }
   DomainGpus all;
-  for (const DomainUse& use : uses.back()) {  // one, or the nodes where there is no other level
+  // Of the last level: one, or the nodes where there is no other level.
+  for (const DomainUse& use : uses.empty() ? std::vector<DomainUse>() : uses.back()) {
     all.total += use.gpus.total;
     all.free += use.gpus.free;
     all.held += use.gpus.held;

@@ -111,7 +111,7 @@ void PlacementDesk::Ask(Hypothesis hypothesis, Answered done) {
   const std::vector<std::string> uids(released.begin(), released.end());
   operators::PlacementQuestion question =
       operators::AskPlacement(std::move(hypothesis.job), dependencies_.clock.Now(), uids,
-                              plane.environment(), plane.jobs()->dispatcher());
+                              plane.environment(), plane.jobs()->dispatcher(), images_);
   dependencies_.worker.Post([this, question = std::move(question),
                              changes = std::move(hypothesis.changes),
                              done = std::move(done)]() mutable {

@@ -77,6 +77,7 @@ class PlacementDesk {
   void TellJob(const v1::ExplainRequest& request, Done<v1::ExplainResponse> done);
 
   const Dependencies dependencies_;
+  scheduler::LedgerImages images_;
 };
 
 }  // namespace asterism::controller

@@ -46,7 +46,7 @@ PlacementStatus PlacementOf(const scheduler::Placed& placed, int64_t ranks_per_p
 PlacementQuestion AskPlacement(TrainingJob job, absl::Time now,
                                std::span<const std::string> released,
                                const AdmissionEnvironment& environment,
-                               const GangDispatcher& dispatcher) {
+                               const GangDispatcher& dispatcher, scheduler::LedgerImages& images) {
   ClusterFeed& feed = environment.feed;
   feed.Refresh();
   job.meta.uid = kUidOfNobody;
@@ -68,9 +68,10 @@ PlacementQuestion AskPlacement(TrainingJob job, absl::Time now,
   question.request = question.admission.request;
   question.request.node_classes = feed.node_classes().Allowed(question.admission.fit);
   question.quota = dispatcher.QuotaNow(released);
-  question.image = scheduler::LedgerImage(feed.ledger());
+  question.image = images.Of(feed.ledger());
   for (const std::string& uid : released) {
-    question.image.Release(feed.ledger(), uid);
+    const std::vector<scheduler::HeldAmount> held = scheduler::HeldBy(feed.ledger(), uid);
+    question.released.insert(question.released.end(), held.begin(), held.end());
   }
   return question;
 }
@@ -83,7 +84,6 @@ absl::StatusOr<PlacementAnswer> AnswerPlacement(const PlacementQuestion& questio
   answer.queue_position = static_cast<int64_t>(question.queue_position);
   answer.command_warning = admission.command_warning;
   answer.ignored_fields = admission.ignored_fields;
-  answer.ledger_version = question.image.version;
   if (admission.refusal) {
     FillRefusal(*admission.refusal, answer);
     return answer;
@@ -92,7 +92,9 @@ absl::StatusOr<PlacementAnswer> AnswerPlacement(const PlacementQuestion& questio
                       .gpus_per_pod = admission.shape.gpus_per_pod,
                       .processes_per_pod = admission.shape.processes_per_pod,
                       .pods = admission.shape.pods};
-  scheduler::LedgerImage image = question.image;
+  answer.ledger_version = question.image->version;
+  scheduler::LedgerImage image = *question.image;
+  image.Release(question.released);
   for (const scheduler::ClusterChange& change : changes) {
     RETURN_IF_ERROR(scheduler::ApplyChange(change, image));
   }

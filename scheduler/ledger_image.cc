@@ -22,10 +22,18 @@ LedgerImage::LedgerImage(const Ledger& ledger)
   }
 }
 
-void LedgerImage::Release(const Ledger& ledger, std::string_view gang_uid) {
-  ledger.ForEachHeld(gang_uid, [this](NodeId node, const ResourceVector& held) {
-    nodes[node.index()].used.Subtract(held);
+std::vector<HeldAmount> HeldBy(const Ledger& ledger, std::string_view gang_uid) {
+  std::vector<HeldAmount> amounts;
+  ledger.ForEachHeld(gang_uid, [&](NodeId node, const ResourceVector& held) {
+    amounts.push_back({node, held});
   });
+  return amounts;
+}
+
+void LedgerImage::Release(const std::vector<HeldAmount>& held) {
+  for (const HeldAmount& amount : held) {
+    nodes[amount.node.index()].used.Subtract(amount.amount);
+  }
 }
 
 ImageLedger::ImageLedger(const LedgerImage& image) : ledger_(table_) {

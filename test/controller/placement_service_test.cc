@@ -154,8 +154,9 @@ TEST_F(PlacementServiceTest, SaysWhyNotNowAndWhyNever) {
 }
 
 TEST_F(PlacementServiceTest, QuotaHoldsForADryRunToo) {
-  cluster_.server().Merge(operators::kQueues, {"", "default"},
-                          {{"spec", {{"quotas", {{{"product", "*"}, {"limit", 32}}}}}}});
+  cluster_.server().Merge(
+      operators::kQueues, {"", "default"},
+      {{"spec", {{"quotas", nlohmann::json::array({{{"product", "*"}, {"limit", 32}}})}}}});
   cluster_.Run(absl::Seconds(1));
   Start("hog", 24);
   const v1::Decision decision = Place(16);

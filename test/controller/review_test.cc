@@ -159,6 +159,20 @@ TEST_F(ReviewTest, TheCacheIsBounded) {
   EXPECT_EQ(reviews_.access_reviews(), 51) << "the oldest are gone";
 }
 
+TEST_F(ReviewTest, StrangersCannotKeepTheApiServerBusy) {
+  int refused = 0;
+  for (int i = 0; i < 1000; ++i) {
+    identity_.Identify({.bearer_token = "guess" + std::to_string(i)}, [&](const auto& caller) {
+      refused += absl::IsResourceExhausted(caller.status()) ? 1 : 0;
+    });
+  }
+  executor_.RunFor(absl::Milliseconds(10));
+  EXPECT_EQ(reviews_.token_reviews(), kNewTokensAtOnce);
+  EXPECT_EQ(refused, 1000 - kNewTokensAtOnce);
+  executor_.RunFor(absl::Seconds(1));
+  EXPECT_EQ(Ada()->user, "ada");
+}
+
 TEST_F(ReviewTest, SeesTheNamespacesInWhichItMayList) {
   reviews_.Allow("ada", "list trainingjobs research");
   const auto some = Visible({"research", "vision"});

@@ -88,8 +88,17 @@ TEST_F(ClusterChangeTest, AReleasedGangGivesItsRoomBack) {
   cluster_.Book("gang-1", cluster_.Request(2, 8), std::get<Placed>(outcome));
   LedgerImage image(cluster_.ledger());
   EXPECT_THAT(PlaceOn(image, 2), ElementsAre());
-  image.Release(cluster_.ledger(), "gang-1");
+  image.Release(HeldBy(cluster_.ledger(), "gang-1"));
   EXPECT_THAT(PlaceOn(image, 2), ElementsAre("n3", "n4"));
+}
+
+TEST_F(ClusterChangeTest, AnImageIsSharedUntilSomethingChanges) {
+  LedgerImages images;
+  const auto first = images.Of(cluster_.ledger());
+  EXPECT_EQ(images.Of(cluster_.ledger()), first);
+  cluster_.Occupy("n3", 8);
+  EXPECT_NE(images.Of(cluster_.ledger()), first);
+  EXPECT_EQ(first->nodes[2].used, ResourceVector());
 }
 
 TEST_F(ClusterChangeTest, RefusalsNameTheFieldAndTheRemedy) {

@@ -148,7 +148,7 @@ void CheckImage(uint64_t seed) {
   const Ledger& ledger = random.cluster->ledger();
   LedgerImage image(ledger);
   // An image knows no gangs: what one holds is given back when it is made.
-  image.Release(ledger, random.request.gang_uid);
+  image.Release(HeldBy(ledger, random.request.gang_uid));
   const ImageLedger copy(image);
   EXPECT_EQ(Describe(Place(random.request, copy.ledger())),
             Describe(Place(random.request, ledger)));
