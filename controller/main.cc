@@ -18,6 +18,7 @@
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "base/clock.h"
 #include "base/executor.h"
@@ -127,14 +128,12 @@ std::optional<server::TlsOptions> TlsOf(const TlsConfiguration& tls) {
 class TlsFiles final : public server::CertificateSource {
  public:
   static absl::StatusOr<std::shared_ptr<TlsFiles>> Load(const TlsConfiguration& tls) {
-    std::shared_ptr<TlsFiles> files(new TlsFiles(tls));
-    ASSIGN_OR_RETURN(server::TlsMaterial material, files->Read());
-    files->current_ = std::make_shared<const server::TlsMaterial>(std::move(material));
-    return files;
+    ASSIGN_OR_RETURN(server::TlsMaterial material, Read(tls));
+    return std::shared_ptr<TlsFiles>(new TlsFiles(tls, std::move(material)));
   }
 
   std::shared_ptr<const server::TlsMaterial> Current() override {
-    absl::StatusOr<server::TlsMaterial> material = Read();
+    absl::StatusOr<server::TlsMaterial> material = Read(tls_);
     absl::MutexLock lock(&mutex_);
     if (material.ok() && *material != *current_) {
       current_ = std::make_shared<const server::TlsMaterial>(*std::move(material));
@@ -143,14 +142,15 @@ class TlsFiles final : public server::CertificateSource {
   }
 
  private:
-  explicit TlsFiles(const TlsConfiguration& tls) : tls_(tls) {}
+  TlsFiles(const TlsConfiguration& tls, server::TlsMaterial material)
+      : tls_(tls), current_(std::make_shared<const server::TlsMaterial>(std::move(material))) {}
 
-  absl::StatusOr<server::TlsMaterial> Read() const {
+  static absl::StatusOr<server::TlsMaterial> Read(const TlsConfiguration& tls) {
     server::TlsMaterial material;
-    ASSIGN_OR_RETURN(material.certificate, base::ReadSmallFile(tls_.cert_file));
-    ASSIGN_OR_RETURN(material.key, base::ReadSmallFile(tls_.key_file));
-    if (!tls_.client_ca_file.empty()) {
-      ASSIGN_OR_RETURN(material.client_authorities, base::ReadSmallFile(tls_.client_ca_file));
+    ASSIGN_OR_RETURN(material.certificate, base::ReadSmallFile(tls.cert_file));
+    ASSIGN_OR_RETURN(material.key, base::ReadSmallFile(tls.key_file));
+    if (!tls.client_ca_file.empty()) {
+      ASSIGN_OR_RETURN(material.client_authorities, base::ReadSmallFile(tls.client_ca_file));
     }
     return material;
   }
