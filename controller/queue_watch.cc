@@ -11,8 +11,13 @@ QueueWatch::QueueWatch(Dependencies dependencies, QueueWatchOptions options)
     : dependencies_(dependencies), options_(options), timer_(dependencies_.core) {}
 
 void QueueWatch::Add(std::shared_ptr<QueueStream> stream) {
-  watchers_[++last_id_].stream = std::move(stream);
-  Tick();
+  const uint64_t id = ++last_id_;
+  Watcher& watcher = watchers_[id];
+  watcher.stream = std::move(stream);
+  if (!timer_.pending()) {
+    timer_.Start(options_.tick, [this] { Tick(); });
+  }
+  Renew(id, watcher);
 }
 
 void QueueWatch::Tick() {
@@ -25,27 +30,27 @@ void QueueWatch::Tick() {
   timer_.Start(options_.tick, [this] { Tick(); });
 }
 
-void QueueWatch::Look() {
+bool QueueWatch::Capture() {
   const ControlPlane& plane = dependencies_.plane;
   if (!plane.leading() || plane.jobs() == nullptr) {
-    for (const auto& [id, watcher] : watchers_) {
-      watcher.stream->End(NotLeadingError(plane));
-    }
-    return;
+    return false;
   }
-  const std::shared_ptr<const QueueState> before =
-      std::exchange(state_, CaptureQueue(*plane.jobs(), state_));
+  state_ = CaptureQueue(*plane.jobs(), state_);
+  return true;
+}
+
+void QueueWatch::Look() {
+  const std::shared_ptr<const QueueState> before = state_;
+  const bool leading = Capture();
   const base::SteadyTime now = dependencies_.clock.SteadyNow();
-  // Renewing may end in this call, and take nobody out of the map.
+  // What is called here takes nobody out of the map.
   for (auto& [id, watcher] : watchers_) {
-    if (watcher.stream->retired()) {
+    if (!leading) {
+      watcher.stream->End(NotLeadingError(dependencies_.plane));
+    } else if (watcher.stream->retired()) {
       watcher.stream->End(
           absl::UnavailableError("the server has a new certificate: connect and call again"));
-      continue;
-    }
-    const bool looked_at = std::includes(watcher.looked_at.begin(), watcher.looked_at.end(),
-                                         state_->namespaces.begin(), state_->namespaces.end());
-    if (!watcher.renewing && (watcher.renew_at <= now || !looked_at)) {
+    } else if (!watcher.renewing && (watcher.renew_at <= now || !LookedAtAll(watcher))) {
       Renew(id, watcher);
     } else if (watcher.visible != nullptr && state_ != before) {
       Offer(watcher);
@@ -53,9 +58,13 @@ void QueueWatch::Look() {
   }
 }
 
+bool QueueWatch::LookedAtAll(const Watcher& watcher) const {
+  return std::includes(watcher.looked_at.begin(), watcher.looked_at.end(),
+                       state_->namespaces.begin(), state_->namespaces.end());
+}
+
 void QueueWatch::Renew(uint64_t id, Watcher& watcher) {
   watcher.renewing = true;
-  watcher.looked_at = state_->namespaces;
   dependencies_.identity.Identify(
       watcher.stream->credentials(),
       alive_.Wrap([this, id](const absl::StatusOr<std::shared_ptr<const Caller>>& caller) {
@@ -72,6 +81,12 @@ void QueueWatch::OnCaller(uint64_t id, const std::shared_ptr<const Caller>& call
   if (watcher == nullptr) {
     return;
   }
+  // Only now: a stranger's call costs no look at the jobs.
+  if (state_ == nullptr && !Capture()) {
+    watcher->stream->End(NotLeadingError(dependencies_.plane));
+    return;
+  }
+  watcher->looked_at = state_->namespaces;
   const std::string& only = watcher->stream->filter().namespace_name;
   if (only.empty()) {
     FindVisibleNamespaces(dependencies_.access, caller, watcher->looked_at,
@@ -111,9 +126,6 @@ void QueueWatch::OnVisible(uint64_t id, const absl::StatusOr<VisibleNamespaces>&
 }
 
 void QueueWatch::Offer(const Watcher& watcher) {
-  if (state_ == nullptr) {
-    return;
-  }
   dependencies_.worker.Post([stream = watcher.stream, state = state_, visible = watcher.visible] {
     stream->Offer(state, visible);
   });

@@ -6,8 +6,9 @@
 //   watch.Add(stream);       // ends with the stream
 //
 // A caller is identified and its rights are looked at again every `renew_period`, and when jobs of
-// a namespace come that was not looked at: a stream does not outlive its token or its right. It
-// ends with kUnavailable when this process leads no more.
+// a namespace come that was not looked at: a stream does not outlive its token or its right for
+// long (answers of reviews are kept for a while, too). It ends with kUnavailable when this process
+// leads no more. Jobs are looked at only once somebody who watches is known.
 //
 // Thread-safety: core executor only. Cost: O(jobs) each `tick` while somebody watches; messages are
 // made on the worker.
@@ -63,6 +64,9 @@ class QueueWatch {
 
   void Tick();
   void Look();
+  // Takes the picture of now; false when this process does not lead.
+  bool Capture();
+  bool LookedAtAll(const Watcher& watcher) const;
   void Renew(uint64_t id, Watcher& watcher);
   void OnCaller(uint64_t id, const std::shared_ptr<const Caller>& caller);
   void OnVisible(uint64_t id, const absl::StatusOr<VisibleNamespaces>& visible);
