@@ -51,7 +51,6 @@ class QueueWatch {
   QueueWatch(Dependencies dependencies, QueueWatchOptions options);
 
   void Add(std::shared_ptr<QueueStream> stream);
-  size_t size() const { return watchers_.size(); }
 
  private:
   struct Watcher {

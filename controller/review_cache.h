@@ -57,9 +57,6 @@ class ReviewCache {
     }
   }
 
-  // Answers that are kept, and reviews that are under way.
-  size_t size() const { return entries_.size(); }
-
  private:
   struct Entry {
     std::optional<Answer> answer;  // absent: the review is under way
