@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kService = "asterism-extender";
 constexpr std::string_view kPort = "diagnosis";
+// What the API server's proxy says of a controller with tls.mode: Plain.
+constexpr std::string_view kSpeaksPlain = "server gave HTTP response to HTTPS client";
 
 absl::Status Problem(const absl::Status& status, const std::string& text) {
   return absl::Status(status.code(), text);
@@ -56,10 +58,11 @@ absl::Status ProxyProblem(const ServerSession& api, const std::string& namespace
   };
   if (code == 403) {
     return Problem(
-        status, fmt::format("you may not ask the controller through the API server: that needs "
-                            "the right to get services/proxy \"{}:{}\" in namespace \"{}\" (bind "
-                            "a Role with it, see docs/kubectl-asterism.md, or use --server): {}",
-                            kService, kPort, place, message));
+        status,
+        fmt::format("you may not ask the controller through the API server: that needs "
+                    "the right to get services/proxy \"https:{}:{}\" in namespace \"{}\" (bind "
+                    "a Role with it, see docs/kubectl-asterism.md, or use --server): {}",
+                    kService, kPort, place, message));
   }
   if (code == 404 && says("services")) {
     return Problem(status,
@@ -108,9 +111,15 @@ absl::StatusOr<std::string> ReadControllerPage(const ControllerAddress& address,
     return body.ok() ? std::move(body) : DirectProblem(address.server, path, body.status());
   }
   CHECK_THAT(api != nullptr, "without a server the page is read through the API server");
-  absl::StatusOr<std::string> body =
-      api->Get(fmt::format("/api/v1/namespaces/{}/services/{}:{}/proxy{}",
-                           kube::UrlEncode(address.namespace_name), kService, kPort, path));
+  const auto get = [&](std::string_view scheme) {
+    return api->Get(fmt::format("/api/v1/namespaces/{}/services/{}{}:{}/proxy{}",
+                                kube::UrlEncode(address.namespace_name), scheme, kService, kPort,
+                                path));
+  };
+  absl::StatusOr<std::string> body = get("https:");
+  if (!body.ok() && MessageOf(body.status()).find(kSpeaksPlain) != std::string::npos) {
+    body = get("");
+  }
   return body.ok() ? std::move(body)
                    : ProxyProblem(*api, address.namespace_name, path, body.status());
 }

@@ -29,7 +29,7 @@ Rules between fields:
 
 * `leaseDurationSeconds` > `renewDeadlineSeconds` > 1.2 x `retryPeriodSeconds`;
 * `ports.https`, `ports.metrics` and `ports.grpc` differ, unless 0;
-* `tls.certFile` and `tls.keyFile` come together; `tls.clientCaFile` needs them;
+* `tls.certFile` and `tls.keyFile` are needed with `tls.mode: Files`, and have no use in another mode;
 * level names: `[a-z0-9-]`, 1 to 32 characters, unique. The first and the last level have no source,
   each other level has `source: {label: KEY}`, where KEY is a node label that people or tools write.
   Labels `asterism.dev/domain-*` are kept for the output of Asterism and are no source.

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "operator/direct_commit.h"
 #include "operator/template_fit.h"
 
 namespace asterism::controller {
@@ -30,7 +31,6 @@ struct LevelConfiguration {
   bool operator==(const LevelConfiguration&) const = default;
 };
 
-enum class CommitMode { kScheduler, kDirect };
 enum class PodWatchMode { kAll, kOwn };
 
 struct PortConfiguration {
@@ -49,8 +49,17 @@ struct LeaderElectionConfiguration {
   bool operator==(const LeaderElectionConfiguration&) const = default;
 };
 
-// Without certificate and key the server speaks plain HTTP.
+// Where the certificate of the ports comes from.
+enum class TlsMode {
+  kOwn,      // Secrets that the leader writes, with an authority of its own
+  kSecrets,  // the same Secrets, written by somebody else
+  kFiles,
+  kPlain,  // plain HTTP
+};
+
 struct TlsConfiguration {
+  TlsMode mode = TlsMode::kOwn;
+  // kFiles only.
   std::string cert_file;
   std::string key_file;
   std::string client_ca_file;
@@ -67,7 +76,7 @@ struct Configuration {
   std::vector<std::string> resource_names = {"nvidia.com/gpu"};
   std::string node_selector;  // valid; see NodeSelectorOf
   absl::Duration bind_deadline = absl::Seconds(30);
-  CommitMode commit = CommitMode::kScheduler;
+  operators::CommitMode commit = operators::CommitMode::kScheduler;
   bool taint_nodes = false;
   PodWatchMode pod_watch = PodWatchMode::kAll;
   PortConfiguration ports;

@@ -121,26 +121,27 @@ std::vector<ConfigurationField> MakeFields() {
           "A pod that is not bound after this long moves to another node, or its gang is "
           "withdrawn."),
       Row("commit", kRestart,
-          ChoiceValue<CommitMode>([](Settings& s) -> CommitMode& { return s.commit; },
-                                  {"Scheduler", "Direct"}, "Direct",
-                                  "use Scheduler: kube-scheduler binds the pinned pods"),
-          "Who binds pods. `Direct` is not available yet."),
-      Row("taintNodes", kRestart, NotYetValue([](Settings& s) -> bool& { return s.taint_nodes; }),
+          ChoiceValue<operators::CommitMode>(
+              [](Settings& s) -> operators::CommitMode& { return s.commit; },
+              {"Scheduler", "Direct"}, "", ""),
+          "Who binds the pods of gangs. `Direct`: the operator, by the node name that it creates "
+          "them with, where they need nothing else of kube-scheduler; needs `taintNodes`. A Queue "
+          "may say otherwise."),
+      Row("taintNodes", kRestart, SwitchValue([](Settings& s) -> bool& { return s.taint_nodes; }),
           "Closes GPU nodes to other schedulers with the taint `asterism.dev/managed:NoSchedule`. "
-          "`true` is not available yet."),
+          "It stays when this is switched off."),
       Row("podWatch", kRestart,
           ChoiceValue<PodWatchMode>([](Settings& s) -> PodWatchMode& { return s.pod_watch; },
                                     {"All", "Own"}, "Own",
                                     "use All: Own needs an agent on every GPU node"),
           "Which pods are watched. `Own` is not available yet."),
       Row("ports.https", kRestart, PortValue([](Settings& s) -> int& { return s.ports.https; }),
-          "Port of the extender and the webhooks; plain HTTP without `tls.certFile`."),
+          "Port of the extender; only callers with a certificate are served, see `tls`."),
       Row("ports.metrics", kRestart, PortValue([](Settings& s) -> int& { return s.ports.metrics; }),
-          "Port of `/metrics`, `/healthz`, `/readyz` and `/configz`, plain HTTP."),
+          "Port of `/metrics`, `/healthz`, `/readyz`, `/topologyz` and `/configz`."),
       Row("ports.grpc", kRestart, PortValue([](Settings& s) -> int& { return s.ports.grpc; }),
-          "Port of the gRPC service `asterism.v1.Placement`, with the certificate of `tls`; in "
-          "plain "
-          "text without `tls.certFile`."),
+          "Port of the gRPC service `asterism.v1.Placement`; callers show a token, or the "
+          "certificate of a component."),
       Row("leaderElection.leaseDurationSeconds", kRestart,
           WholeSecondsValue(
               [](Settings& s) -> absl::Duration& { return s.leader_election.lease_duration; }, 1,
@@ -157,10 +158,19 @@ std::vector<ConfigurationField> MakeFields() {
               [](Settings& s) -> absl::Duration& { return s.leader_election.retry_period; }, 0.1,
               3600),
           "Time between two tries. 1.2 times it is less than the renew deadline."),
+      Row("tls.mode", kRestart,
+          ChoiceValue<TlsMode>([](Settings& s) -> TlsMode& { return s.tls.mode; },
+                               {"Own", "Secrets", "Files", "Plain"}, "", ""),
+          "Where the certificate of all ports comes from. `Own`: the leader makes an authority and "
+          "certificates in the Secrets `asterism-authority`, `asterism-extender-tls` and "
+          "`asterism-scheduler-tls`, and renews them. `Secrets`: somebody else, such as "
+          "cert-manager, writes the last two. `Files`: the files below. `Plain`: plain HTTP, "
+          "anybody "
+          "who reaches the port may call."),
       Row("tls.certFile", kRestart,
           TextValue([](Settings& s) -> std::string& { return s.tls.cert_file; }, "a file",
                     CheckPath),
-          "Certificate of the server (PEM). Empty: plain HTTP."),
+          "Certificate of the server (PEM), with `Files`."),
       Row("tls.keyFile", kRestart,
           TextValue([](Settings& s) -> std::string& { return s.tls.key_file; }, "a file",
                     CheckPath),
@@ -222,14 +232,20 @@ void CheckTogether(const Configuration& configuration, Complaints& complaints) {
   }
   CheckPorts(configuration.ports, complaints);
   const TlsConfiguration& tls = configuration.tls;
-  if (tls.cert_file.empty() != tls.key_file.empty()) {
-    complaints.Add(tls.cert_file.empty() ? "tls.certFile" : "tls.keyFile", "is missing",
-                   "give certificate and key, or neither for plain HTTP");
+  if (configuration.commit == operators::CommitMode::kDirect && !configuration.taint_nodes) {
+    complaints.Add("commit", "Direct needs nodes that no other scheduler uses",
+                   "set taintNodes: true, or use Scheduler");
   }
-  if (!tls.client_ca_file.empty() && tls.cert_file.empty()) {
-    complaints.Add("tls.clientCaFile", "has no use without TLS",
-                   "give certFile and keyFile too, or remove it");
-  }
+  const auto check_file = [&](std::string_view field, const std::string& path, bool needed) {
+    if (tls.mode != TlsMode::kFiles && !path.empty()) {
+      complaints.Add(field, "has no use in this tls.mode", "set tls.mode: Files, or remove it");
+    } else if (tls.mode == TlsMode::kFiles && needed && path.empty()) {
+      complaints.Add(field, "is missing", "name the file, or set tls.mode: Own");
+    }
+  };
+  check_file("tls.certFile", tls.cert_file, true);
+  check_file("tls.keyFile", tls.key_file, true);
+  check_file("tls.clientCaFile", tls.client_ca_file, false);
 }
 
 }  // namespace asterism::controller

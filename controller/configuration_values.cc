@@ -82,8 +82,8 @@ FieldValue PortValue(Access<int> access) {
           CopyOf(access)};
 }
 
-FieldValue NotYetValue(Access<bool> access) {
-  return {"false",
+FieldValue SwitchValue(Access<bool> access) {
+  return {"true or false",
           [=](const YamlNode& node, std::string_view path, Configuration& configuration,
               Complaints& complaints) {
             if (!ExpectScalar(node, path, "true or false", complaints)) {
@@ -92,10 +92,8 @@ FieldValue NotYetValue(Access<bool> access) {
             if (node.quoted || (node.text != "true" && node.text != "false")) {
               complaints.Add(path, fmt::format("{} is not a yes or no", Shown(node.text)),
                              "write true or false, without quotes");
-            } else if (node.text == "true") {
-              complaints.Add(path, "true is not available yet", "use false");
             } else {
-              access(configuration) = false;
+              access(configuration) = node.text == "true";
             }
           },
           [=](const Configuration& configuration) {

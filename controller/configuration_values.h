@@ -39,8 +39,7 @@ using Access = T& (*)(Configuration&);
 FieldValue SecondsValue(Access<absl::Duration> access, double smallest, double largest);
 FieldValue WholeSecondsValue(Access<absl::Duration> access, int smallest, int largest);
 FieldValue PortValue(Access<int> access);
-// A switch of a capability that is not there yet: only false is taken.
-FieldValue NotYetValue(Access<bool> access);
+FieldValue SwitchValue(Access<bool> access);
 
 // `check` returns a problem and a remedy, or two empty strings.
 using TextCheck = std::pair<std::string, std::string> (*)(std::string_view);

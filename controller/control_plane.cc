@@ -56,6 +56,7 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       job_options_{.field_manager = std::string(kProgram),
                    .bind_deadline = configuration.bind_deadline},
       ports_(configuration.ports),
+      taint_nodes_(configuration.taint_nodes),
       gpu_resources_(configuration.resource_names),
       feed_({.levels = LevelsOf(configuration),
              .resource_names = configuration.resource_names,
@@ -84,7 +85,8 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
                                       .feed = feed_,
                                       .level_names = LevelNames(configuration),
                                       .resource_names = configuration.resource_names,
-                                      .pods = {.scheduler_name = configuration.scheduler_name}});
+                                      .pods = {.scheduler_name = configuration.scheduler_name},
+                                      .commit = configuration.commit});
   extender_ = std::make_unique<scheduler::Extender>(
       dependencies_.clock, view_cell_,
       [this] {
@@ -128,6 +130,9 @@ void ControlPlane::MakeInformers() {
        [this](const kube::Change<kube::Node>& change) {
          feed_.OnNode(change);
          PublishSoon();
+         if (node_closer_ != nullptr) {
+           node_closer_->OnNode(change);
+         }
          if (jobs_ != nullptr) {
            jobs_->OnNode(change);
            queue_controller_->OnChange();  // what they guarantee together depends on the nodes
@@ -295,6 +300,11 @@ void ControlPlane::Rebuild() {
   queue_controller_ = std::make_unique<operators::QueueController>(
       dependencies_.clock, dependencies_.executor, dependencies_.client, feed_, jobs_->dispatcher(),
       queues_->store(), may_write);
+  if (taint_nodes_) {
+    node_closer_ = std::make_unique<operators::NodeCloser>(dependencies_.executor,
+                                                           dependencies_.client, feed_, may_write);
+    node_closer_->Start(nodes_->store());
+  }
   queue_controller_->RefreshQuota();
   jobs_->Start(jobs_informer_->store(), pods_->store());
   queue_controller_->OnChange();
@@ -313,6 +323,7 @@ void ControlPlane::OnLeadershipLost() {
   holds_lease_ = false;
   leading_gauge_.Set(0);
   endpoint_.reset();
+  node_closer_.reset();
   queue_controller_.reset();
   jobs_.reset();
   base::LogWarning("lease_lost", {{"identity", identity_.name}});

@@ -45,6 +45,7 @@
 #include "operator/cluster_feed.h"
 #include "operator/job_controller.h"
 #include "operator/job_metrics.h"
+#include "operator/node_closer.h"
 #include "operator/queue.h"
 #include "operator/queue_controller.h"
 #include "operator/training_job.h"
@@ -123,6 +124,7 @@ class ControlPlane {
   const Identity identity_;
   operators::JobController::Options job_options_;
   const PortConfiguration ports_;
+  const bool taint_nodes_;
   const std::vector<std::string> gpu_resources_;
 
   base::SnapshotCell<scheduler::LedgerView> view_cell_;
@@ -144,6 +146,7 @@ class ControlPlane {
   std::unique_ptr<kube::LeaderElector> elector_;
   std::unique_ptr<operators::JobController> jobs_;
   std::unique_ptr<operators::QueueController> queue_controller_;
+  std::unique_ptr<operators::NodeCloser> node_closer_;  // null: nodes stay open, or a standby
   std::unique_ptr<EndpointPublisher> endpoint_;
   std::unique_ptr<scheduler::Extender> extender_;
 

@@ -144,7 +144,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(PlacementEdge& edg
   RETURN_IF_ERROR(CheckPortIsFree(options));
   SetUpGrpc();
   std::unique_ptr<GrpcServer> server(new GrpcServer(edge, std::move(serving), std::move(options)));
-  const auto& source = server->options_.certificates;
+  server::CertificateSource* const source = server->options_.certificates;
   ASSIGN_OR_RETURN(server->current_,
                    server->Listen(source == nullptr ? nullptr : source->Current()));
   server->options_.port = static_cast<uint16_t>(server->current_->port);

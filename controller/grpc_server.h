@@ -41,10 +41,10 @@ namespace asterism::controller {
 struct GrpcServerOptions {
   std::string address = "0.0.0.0";  // an IP address; "::" takes IPv4 too
   uint16_t port = 0;                // 0: any free one, see port()
-  // Null: only with `plain`, and then nothing is encrypted.
-  std::shared_ptr<server::CertificateSource> certificates;
+  // Outlives the server. Null: only with `plain`, and then nothing is encrypted.
+  server::CertificateSource* certificates = nullptr;
   bool plain = false;
-  absl::Duration look_period = absl::Seconds(5);  // at the certificates
+  absl::Duration look_period = absl::Seconds(1);  // at the certificates
   absl::Duration health_period = absl::Milliseconds(500);
   absl::Duration drain = absl::Seconds(10);
 };

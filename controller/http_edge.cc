@@ -1,13 +1,17 @@
 #include "controller/http_edge.h"
 
 #include <memory>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "base/status_macros.h"
 #include "controller/cluster_metrics.h"
 #include "controller/ledger_page.h"
 #include "controller/topology_page.h"
 #include "fmt/format.h"
 #include "server/health.h"
+#include "server/http_routes.h"
 
 namespace asterism::controller {
 namespace {
@@ -23,9 +27,8 @@ void NotLeading(HttpResponse& response) {
   response.body = "this process does not lead, or its ledger is not rebuilt yet\n";
 }
 
-}  // namespace
-
-void AddExtenderRoutes(server::HttpRoutes& routes, ControlPlane& plane) {
+server::HttpRoutes ExtenderRoutes(ControlPlane& plane) {
+  server::HttpRoutes routes;
   using Verb = int (scheduler::Extender::*)(std::string_view, std::string&);
   static constexpr std::pair<std::string_view, Verb> kVerbs[] = {
       {"/extender/filter", &scheduler::Extender::Filter},
@@ -37,21 +40,6 @@ void AddExtenderRoutes(server::HttpRoutes& routes, ControlPlane& plane) {
                  response.code = (plane.extender().*verb)(request.body, response.body);
                });
   }
-}
-
-void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
-                        base::MetricRegistry& registry, server::HealthCheck live,
-                        std::function<std::string()> configuration_yaml) {
-  server::AddHealthRoutes(routes,
-                          {.live = std::move(live), .ready = [&plane] { return plane.Missing(); }});
-  routes.Add("GET", "/leaderz", [&plane](const HttpRequest&, HttpResponse& response) {
-    if (!plane.leading()) {
-      NotLeading(response);
-      return;
-    }
-    response.content_type = kPlainText;
-    response.body = "leading\n";
-  });
   routes.Add("GET", "/ledgerz", [&plane](const HttpRequest&, HttpResponse& response) {
     const auto view = plane.view();
     if (view == nullptr) {
@@ -59,6 +47,21 @@ void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
       return;
     }
     response.body = LedgerPage(*view, plane.leading());
+  });
+  return routes;
+}
+
+server::HttpRoutes DiagnosisRoutes(ControlPlane& plane, base::MetricRegistry& registry,
+                                   server::HealthChecks checks, std::string configuration_yaml) {
+  server::HttpRoutes routes;
+  server::AddHealthRoutes(routes, std::move(checks));
+  routes.Add("GET", "/leaderz", [&plane](const HttpRequest&, HttpResponse& response) {
+    if (!plane.leading()) {
+      NotLeading(response);
+      return;
+    }
+    response.content_type = kPlainText;
+    response.body = "leading\n";
   });
   routes.Add("GET", "/topologyz", [&plane](const HttpRequest&, HttpResponse& response) {
     const auto view = plane.view();
@@ -84,8 +87,48 @@ void AddDiagnosisRoutes(server::HttpRoutes& routes, ControlPlane& plane,
   routes.Add("GET", "/configz",
              [yaml = std::move(configuration_yaml)](const HttpRequest&, HttpResponse& response) {
                response.content_type = "application/yaml";
-               response.body = yaml();
+               response.body = yaml;
              });
+  return routes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HttpEdge>> HttpEdge::Start(const Dependencies& dependencies,
+                                                          const Configuration& configuration,
+                                                          const std::string& address) {
+  const auto missing = [&plane = dependencies.plane, &certificate = dependencies.certificate] {
+    std::vector<std::string> all = plane.Missing();
+    for (std::string& each : certificate.Missing()) {
+      all.push_back(std::move(each));
+    }
+    return all;
+  };
+  std::unique_ptr<HttpEdge> edge(new HttpEdge());
+  ASSIGN_OR_RETURN(edge->extender_,
+                   server::HttpServer::Start(
+                       dependencies.clock, ExtenderRoutes(dependencies.plane), dependencies.metrics,
+                       {.address = address,
+                        .port = static_cast<uint16_t>(configuration.ports.https),
+                        .threads = 2,
+                        .certificates = dependencies.certificate.source(),
+                        .clients = dependencies.certificate.extender_clients()}));
+  ASSIGN_OR_RETURN(
+      edge->diagnosis_,
+      server::HttpServer::Start(dependencies.clock,
+                                DiagnosisRoutes(dependencies.plane, dependencies.registry,
+                                                {.live = dependencies.live, .ready = missing},
+                                                ConfigurationToYaml(configuration)),
+                                dependencies.metrics,
+                                {.address = address,
+                                 .port = static_cast<uint16_t>(configuration.ports.metrics),
+                                 .certificates = dependencies.certificate.source()}));
+  return edge;
+}
+
+void HttpEdge::Stop() {
+  extender_->Stop();
+  diagnosis_->Stop();
 }
 
 }  // namespace asterism::controller

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,7 +17,6 @@
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "base/clock.h"
 #include "base/executor.h"
@@ -34,11 +32,11 @@
 #include "controller/heartbeat.h"
 #include "controller/http_edge.h"
 #include "controller/placement_edge.h"
+#include "controller/serving_certificate.h"
 #include "fmt/format.h"
 #include "kube/curl_http_client.h"
 #include "kube/http_api_client.h"
 #include "kube/kubeconfig.h"
-#include "server/certificate_source.h"
 #include "server/http_server.h"
 
 ABSL_FLAG(std::string, config, "", "AsterismConfiguration file; without it all defaults hold");
@@ -113,61 +111,6 @@ absl::Status SetUpLogFromFlags() {
   base::SetUpLog(format == "json" ? base::LogFormat::kJson : base::LogFormat::kText,
                  static_cast<base::LogLevel>(found - levels.begin()));
   return absl::OkStatus();
-}
-
-std::optional<server::TlsOptions> TlsOf(const TlsConfiguration& tls) {
-  if (tls.cert_file.empty()) {
-    return std::nullopt;
-  }
-  return server::TlsOptions{.certificate_file = tls.cert_file,
-                            .key_file = tls.key_file,
-                            .client_ca_file = tls.client_ca_file};
-}
-
-// The files of `tls` for the gRPC service; a set that cannot be read leaves the last one in use.
-class TlsFiles final : public server::CertificateSource {
- public:
-  static absl::StatusOr<std::shared_ptr<TlsFiles>> Load(const TlsConfiguration& tls) {
-    ASSIGN_OR_RETURN(server::TlsMaterial material, Read(tls));
-    return std::shared_ptr<TlsFiles>(new TlsFiles(tls, std::move(material)));
-  }
-
-  std::shared_ptr<const server::TlsMaterial> Current() override {
-    absl::StatusOr<server::TlsMaterial> material = Read(tls_);
-    absl::MutexLock lock(&mutex_);
-    if (material.ok() && *material != *current_) {
-      current_ = std::make_shared<const server::TlsMaterial>(*std::move(material));
-    }
-    return current_;
-  }
-
- private:
-  TlsFiles(const TlsConfiguration& tls, server::TlsMaterial material)
-      : tls_(tls), current_(std::make_shared<const server::TlsMaterial>(std::move(material))) {}
-
-  static absl::StatusOr<server::TlsMaterial> Read(const TlsConfiguration& tls) {
-    server::TlsMaterial material;
-    ASSIGN_OR_RETURN(material.certificate, base::ReadSmallFile(tls.cert_file));
-    ASSIGN_OR_RETURN(material.key, base::ReadSmallFile(tls.key_file));
-    if (!tls.client_ca_file.empty()) {
-      ASSIGN_OR_RETURN(material.client_authorities, base::ReadSmallFile(tls.client_ca_file));
-    }
-    return material;
-  }
-
-  const TlsConfiguration tls_;
-  absl::Mutex mutex_;
-  std::shared_ptr<const server::TlsMaterial> current_ ABSL_GUARDED_BY(mutex_);
-};
-
-// Null: plain text.
-absl::StatusOr<std::shared_ptr<server::CertificateSource>> CertificatesOf(
-    const TlsConfiguration& tls) {
-  std::shared_ptr<server::CertificateSource> source;
-  if (!tls.cert_file.empty()) {
-    ASSIGN_OR_RETURN(source, TlsFiles::Load(tls));
-  }
-  return source;
 }
 
 // Reads the file again now and then: a mounted ConfigMap is replaced under a running program.
@@ -246,40 +189,29 @@ absl::Status Run() {
   ConfigurationReloader reloader(core, configuration, *plane);
 
   server::HttpServerMetrics http_metrics(registry);
-  server::HttpRoutes extender_routes;
-  AddExtenderRoutes(extender_routes, *plane);
-  server::HttpRoutes diagnosis_routes;
-  AddDiagnosisRoutes(
-      diagnosis_routes, *plane, registry, [&heartbeat] { return heartbeat->Complaints(); },
-      [yaml = ConfigurationToYaml(configuration)] { return yaml; });
-  ASSIGN_OR_RETURN(
-      const auto extender_server,
-      server::HttpServer::Start(clock, std::move(extender_routes), http_metrics,
-                                {.address = absl::GetFlag(FLAGS_bind_address),
-                                 .port = static_cast<uint16_t>(configuration.ports.https),
-                                 .threads = 2,
-                                 .tls = TlsOf(configuration.tls)}));
-  ASSIGN_OR_RETURN(
-      const auto diagnosis_server,
-      server::HttpServer::Start(clock, std::move(diagnosis_routes), http_metrics,
-                                {.address = absl::GetFlag(FLAGS_bind_address),
-                                 .port = static_cast<uint16_t>(configuration.ports.metrics)}));
+  ASSIGN_OR_RETURN(const auto certificate,
+                   ServingCertificate::Make({clock, core, *client, registry, http_metrics,
+                                             [&plane] { return plane->MayWrite(); }},
+                                            configuration.tls, identity.namespace_name));
+  ASSIGN_OR_RETURN(const auto edge,
+                   HttpEdge::Start({clock, registry, http_metrics, *plane, *certificate,
+                                    [&heartbeat] { return heartbeat->Complaints(); }},
+                                   configuration, absl::GetFlag(FLAGS_bind_address)));
   PlacementEdge placement({clock, core, *client, *plane, registry}, {});
-  ASSIGN_OR_RETURN(std::shared_ptr<server::CertificateSource> certificates,
-                   CertificatesOf(configuration.tls));
   ASSIGN_OR_RETURN(const auto grpc_server,
                    GrpcServer::Start(placement, [&plane] { return plane->leading(); },
                                      {.address = absl::GetFlag(FLAGS_bind_address),
                                       .port = static_cast<uint16_t>(configuration.ports.grpc),
-                                      .certificates = std::move(certificates),
-                                      .plain = configuration.tls.cert_file.empty()}));
+                                      .certificates = certificate->source(),
+                                      .plain = configuration.tls.mode == TlsMode::kPlain}));
   base::LogInfo("started", {{"identity", identity.name},
                             {"server", api.server},
-                            {"extender_port", int{extender_server->port()}},
-                            {"metrics_port", int{diagnosis_server->port()}},
+                            {"extender_port", int{edge->extender_port()}},
+                            {"metrics_port", int{edge->metrics_port()}},
                             {"grpc_port", int{grpc_server->port()}}});
   core.Post([&] {
     plane->Start();
+    certificate->Start();
     reloader.Start();
     heartbeat->Start();
   });
@@ -294,8 +226,7 @@ absl::Status Run() {
     std::_Exit(1);  // joining the core would wait for it, too
   }
   grpc_server->Stop();
-  extender_server->Stop();
-  diagnosis_server->Stop();
+  edge->Stop();
   core.Stop();
   heartbeat.reset();
   plane.reset();

@@ -174,6 +174,21 @@ class Admitter {
     return true;
   }
 
+  void ChooseCommit(const kube::Pod& pod, const nlohmann::json& pod_spec) {
+    out_.commit =
+        queue_ != nullptr && queue_->spec.commit ? *queue_->spec.commit : environment_.commit;
+    if (out_.commit != CommitMode::kDirect) {
+      return;
+    }
+    out_.not_direct = WhyNotDirect(pod_spec);
+    for (const kube::ResourceAmount& amount : pod.requests) {
+      if (out_.not_direct.empty() && amount.amount > 0 &&
+          !environment_.feed.resources().Find(amount.name)) {
+        out_.not_direct = fmt::format("no GPU node offers \"{}\"", amount.name);
+      }
+    }
+  }
+
   // A gang that runs keeps its size: its ranks have counted each other.
   void NoteOtherSize() {
     const int64_t held = status_.effective.pods * status_.effective.gpus_per_pod;
@@ -201,6 +216,7 @@ class Admitter {
                                                               : scheduler::PlacementPolicy::kAuto;
     if (const auto spec = body.find("spec"); spec != body.end()) {
       out_.fit = ReadTemplateFit(*spec);
+      ChooseCommit(pod, *spec);
     }
   }
 

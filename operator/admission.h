@@ -20,6 +20,7 @@
 #include "kube/namespace.h"
 #include "kube/priority_class.h"
 #include "operator/cluster_feed.h"
+#include "operator/direct_commit.h"
 #include "operator/job_reconciler.h"
 #include "operator/pod_builder.h"
 #include "operator/queue.h"
@@ -37,6 +38,7 @@ struct AdmissionEnvironment {
   std::vector<std::string> level_names;
   std::vector<std::string> resource_names;
   PodSettings pods;
+  CommitMode commit = CommitMode::kScheduler;  // of queues that state none
 };
 
 struct Admission {
@@ -48,7 +50,9 @@ struct Admission {
   TemplateFit fit;  // which nodes the pod's own rules allow
   int32_t priority = 0;
   std::string command_warning;
-  std::string ignored_fields;  // a warning, too
+  std::string ignored_fields;                  // a warning, too
+  CommitMode commit = CommitMode::kScheduler;  // what is asked for
+  std::string not_direct;                      // why kDirect cannot be had; empty: it can
 };
 
 // A job that has a home keeps the shape it was placed with (status.effective), whatever the

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "operator/direct_commit.h"
 #include "operator/pod_builder.h"
 #include "operator/training_job.h"
 #include "scheduler/gang_pod.h"
@@ -18,6 +19,16 @@ namespace {
 // GPU models are told by these node labels, the first present wins.
 constexpr std::string_view kProductLabels[] = {"nvidia.com/gpu.product", "amd.com/gpu.product-name",
                                                "beta.amd.com/gpu.product-name"};
+
+bool IsUsable(const kube::Node& node) {
+  return node.Ready() && !node.unschedulable && !node.meta.deletion_time;
+}
+
+bool HasManagedTaint(const kube::Node& node) {
+  return std::any_of(node.taints.begin(), node.taints.end(), [](const kube::Taint& taint) {
+    return taint.key == kManagedTaint && taint.effect == "NoSchedule";
+  });
+}
 
 std::string ProductOf(const kube::Node& node) {
   for (const std::string_view label : kProductLabels) {
@@ -80,7 +91,7 @@ ClusterFeed::ClusterFeed(Options options, base::SnapshotCell<scheduler::LedgerVi
   }
 }
 
-bool ClusterFeed::IsGpuNode(const kube::Node& node) const {
+bool ClusterFeed::HasGpus(const kube::Node& node) const {
   if (!options_.node_selector.empty() &&
       !Accepts({.terms = {options_.node_selector}}, node.meta.labels, {})) {
     return false;
@@ -120,7 +131,11 @@ void ClusterFeed::OnNode(const kube::Change<kube::Node>& change) {
     return;
   }
   const kube::Node& node = *change.after;
-  NodeEntry entry{.product = ProductOf(node), .ready = node.Ready(), .gpu_node = IsGpuNode(node)};
+  NodeEntry entry{.product = ProductOf(node),
+                  .ready = node.Ready(),
+                  .gpu_node = HasGpus(node),
+                  .closed = HasManagedTaint(node),
+                  .usable = IsUsable(node)};
   for (size_t level = 1; level + 1 < options_.levels.size(); ++level) {
     entry.domains.emplace_back(node.meta.Label(options_.levels[level].label));
   }
@@ -144,7 +159,7 @@ void ClusterFeed::OnNode(const kube::Change<kube::Node>& change) {
 void ClusterFeed::SetLedgerNode(const kube::Node& node, uint32_t node_class) {
   ledger_.SetNode({.name = node.meta.name,
                    .allocatable = ToVector(node.allocatable, resources_).amounts,
-                   .usable = node.Ready() && !node.unschedulable && !node.meta.deletion_time,
+                   .usable = IsUsable(node),
                    .product = ProductOf(node),
                    .node_class = node_class});
 }
@@ -232,9 +247,29 @@ void ClusterFeed::Publish() {
   cell_.Publish(ledger_.View());
 }
 
-bool ClusterFeed::NodeReady(std::string_view name) const {
+const ClusterFeed::NodeEntry* ClusterFeed::FindEntry(std::string_view name) const {
   const auto found = nodes_.find(name);
-  return found != nodes_.end() && found->second.ready;
+  return found == nodes_.end() ? nullptr : &found->second;
+}
+
+bool ClusterFeed::NodeReady(std::string_view name) const {
+  const NodeEntry* entry = FindEntry(name);
+  return entry != nullptr && entry->ready;
+}
+
+bool ClusterFeed::IsGpuNode(std::string_view name) const {
+  const NodeEntry* entry = FindEntry(name);
+  return entry != nullptr && entry->gpu_node;
+}
+
+bool ClusterFeed::IsClosed(std::string_view name) const {
+  const NodeEntry* entry = FindEntry(name);
+  return entry != nullptr && entry->closed;
+}
+
+bool ClusterFeed::TakesBoundPods(std::string_view name) const {
+  const NodeEntry* entry = FindEntry(name);
+  return entry != nullptr && entry->closed && entry->usable;
 }
 
 NodeGpus ClusterFeed::GpusOfNode(std::string_view resource_name) const {

@@ -87,6 +87,12 @@ class ClusterFeed {
   // Known to the API server at this moment.
   bool HasNode(std::string_view name) const { return nodes_.find(name) != nodes_.end(); }
   bool NodeReady(std::string_view name) const;
+  // Belongs to the model: it has GPUs and matches the selector.
+  bool IsGpuNode(std::string_view name) const;
+  // Closed to other schedulers by the taint kManagedTaint.
+  bool IsClosed(std::string_view name) const;
+  // Closed, Ready and not cordoned: a pod that is created with its name will start there.
+  bool TakesBoundPods(std::string_view name) const;
   // Over the nodes that have the resource, counted by capacity: an unhealthy GPU makes no node
   // smaller. Zeros for a name that is not one of `resource_names`. O(resource names).
   NodeGpus GpusOfNode(std::string_view resource_name) const;
@@ -102,9 +108,12 @@ class ClusterFeed {
     std::string product;
     bool ready = false;
     bool gpu_node = false;
+    bool closed = false;
+    bool usable = false;
   };
 
-  bool IsGpuNode(const kube::Node& node) const;
+  bool HasGpus(const kube::Node& node) const;
+  const NodeEntry* FindEntry(std::string_view name) const;
   void RemoveNode(const std::string& name);
   void CountGpus(const NodeEntry& before, const NodeEntry& after);
   void SetLedgerNode(const kube::Node& node, uint32_t node_class);

@@ -30,6 +30,8 @@ inline constexpr std::string_view kSuspended = "Suspended";
 // Warnings: the job will run, but hardly as its author means it.
 inline constexpr std::string_view kCommandSuspect = "CommandSuspect";
 inline constexpr std::string_view kFieldsIgnored = "FieldsIgnored";
+// commit: Direct was asked for and cannot be had: kube-scheduler binds the pods.
+inline constexpr std::string_view kCommitFallback = "CommitFallback";
 
 // Why a job waits (status.waiting.reason); the words of the API.
 namespace wait_reason {

@@ -342,6 +342,8 @@ JobObservation JobController::Observe(JobState& state) const {
   seen.admission_pending = state.dry_run != DryRun::kPassed;
   seen.command_warning = state.admission.command_warning;
   seen.ignored_fields = state.admission.ignored_fields;
+  seen.not_direct =
+      state.admission.not_direct.empty() ? state.open_node : state.admission.not_direct;
   if (const auto queue = environment_.queues.Find(state.object->spec.queue);
       queue != nullptr && queue->spec.stop_policy == "HoldAndDrain") {
     seen.drained = Refusal{

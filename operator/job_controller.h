@@ -123,6 +123,7 @@ class JobController {
   void EnqueueGang(JobState& state);
   scheduler::PlacementRequest RequestOf(const JobState& state);
 
+  bool CommitsDirectly(JobState& state, const scheduler::RankBlock& block) const;
   void CreatePod(JobState& state, size_t block);
   void OnPodCreated(const std::string& uid, const std::string& name, int64_t epoch,
                     const absl::StatusOr<kube::Reply>& reply);

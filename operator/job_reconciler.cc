@@ -193,6 +193,7 @@ class Decider {
   void DecideWarnings() {
     Warn(kCommandSuspect, "NobodyStartsTheOtherRanks", seen_.command_warning);
     Warn(kFieldsIgnored, "NotAvailable", seen_.ignored_fields);
+    Warn(kCommitFallback, "NotDirect", seen_.not_direct);
   }
 
   // A warning's condition is there only while there is something to warn of.

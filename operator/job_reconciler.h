@@ -69,6 +69,7 @@ struct JobObservation {
   bool admission_pending = false;  // the dry run has not answered yet
   std::string command_warning;     // empty: none
   std::string ignored_fields;      // empty: none
+  std::string not_direct;          // why kube-scheduler binds; empty: it is to, or need not
   // The queue takes its running jobs back; the text says which queue, and what to do.
   std::optional<Refusal> drained;
   // Homes of the rank blocks, in rank order; empty: not placed.

@@ -74,6 +74,7 @@ struct JobState {
   base::SteadyTime service_seen;
   bool service_confirmed = false;  // the Service of the job's name is known to be the job's
 
+  std::string open_node;              // why a pod of this placement was not committed directly
   std::vector<std::string> excluded;  // nodes where this gang's pods could not be bound
   int withdrawals = 0;                // in a row; sets the back-off
   base::SteadyTime start_after;

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "kube/decoder.h"
 #include "operator/conditions.h"
+#include "operator/direct_commit.h"
 #include "operator/job_controller.h"
 
 namespace asterism::operators {
@@ -95,6 +96,18 @@ void JobController::OnDryRun(JobState& state, const absl::Status& status) {
   }
 }
 
+bool JobController::CommitsDirectly(JobState& state, const scheduler::RankBlock& block) const {
+  if (state.admission.commit != CommitMode::kDirect || !state.admission.not_direct.empty()) {
+    return false;
+  }
+  if (!feed_.TakesBoundPods(block.node)) {
+    state.open_node = fmt::format("node {} is cordoned, not Ready, or not closed by the taint {}",
+                                  block.node, kManagedTaint);
+    return false;
+  }
+  return true;
+}
+
 void JobController::CreatePod(JobState& state, size_t block_index) {
   const scheduler::RankBlock& block = state.blocks[block_index];
   const std::string name = PodName(state.meta(), block.first_rank, block.epoch);
@@ -109,7 +122,8 @@ void JobController::CreatePod(JobState& state, size_t block_index) {
   std::string body = state.admission.builder->PodBody({.first_rank = block.first_rank,
                                                        .node = block.node,
                                                        .epoch = block.epoch,
-                                                       .domain = std::move(domain)});
+                                                       .domain = std::move(domain),
+                                                       .bound = CommitsDirectly(state, block)});
   client_.Create(
       kube::kPods, state.meta().namespace_name, std::move(body), {}, kube::Lane::kWrite,
       alive_.Wrap([this, uid = state.meta().uid, name,

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "kube/quantity.h"
 #include "nlohmann/json.hpp"
+#include "operator/direct_commit.h"
 #include "operator/json_fields.h"
 #include "operator/launch_environment.h"
 #include "operator/pod_template.h"
@@ -23,7 +24,6 @@ using nlohmann::json;
 constexpr const char* kSharedMemoryVolume = "asterism-shm";
 constexpr const char* kSharedMemoryPath = "/dev/shm";
 constexpr const char* kHostsVolume = "asterism-hosts";
-constexpr std::string_view kManagedTaint = "asterism.dev/managed";
 constexpr size_t kConfigMapBytesMax = 1 << 20;
 
 // What differs between the pods of a gang; holes of the pod's text.
@@ -299,13 +299,15 @@ absl::Status CheckJob(const TrainingJob& job, const GangShape& shape) {
 
 struct PodBuilder::Template {
   int64_t processes_per_pod = 1;
-  // Without and with a pin; without and with a domain.
+  // Without a home, pinned, and bound; each without and with a domain.
   std::vector<TextWithHoles> pods;
   std::string service;
   std::string host_file;
 
-  static size_t Variant(bool pinned, bool in_domain) {
-    return (pinned ? size_t{1} : size_t{0}) + (in_domain ? size_t{2} : size_t{0});
+  static constexpr size_t kHomes = 3;
+  static size_t Variant(const BlockHome& home) {
+    const size_t kind = home.node.empty() ? 0 : home.bound ? 2 : 1;
+    return kind + (home.domain.empty() ? 0 : kHomes);
   }
 };
 
@@ -318,8 +320,10 @@ absl::StatusOr<PodBuilder> PodBuilder::Make(const TrainingJob& job, const GangSh
   json pod = BuildPod(job, shape, settings, marks);
   json pinned = pod;
   AddPin(marks[kNode], pinned["spec"]);
+  json bound = pinned;
+  bound["spec"]["nodeName"] = marks[kNode];
   for (const bool in_domain : {false, true}) {
-    for (json* variant : {&pod, &pinned}) {
+    for (json* variant : {&pod, &pinned, &bound}) {
       if (in_domain) {
         (*variant)["metadata"]["annotations"][std::string(kDomainAnnotation)] = marks[kDomain];
       }
@@ -347,7 +351,7 @@ std::string PodBuilder::PodBody(const BlockHome& home) const {
   values[kEpoch] = std::to_string(home.epoch);
   values[kNode] = InsideQuotes(home.node);
   values[kDomain] = InsideQuotes(home.domain);
-  return template_->pods[Template::Variant(!home.node.empty(), !home.domain.empty())].Fill(values);
+  return template_->pods[Template::Variant(home)].Fill(values);
 }
 
 std::string PodBuilder::ServiceBody() const {

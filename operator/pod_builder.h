@@ -39,6 +39,7 @@ struct BlockHome {
   std::string node;  // empty for the dry run: no pin
   int64_t epoch = 0;
   std::string domain;  // annotation asterism.dev/domain; empty: none
+  bool bound = false;  // the pod names its node, so that no scheduler looks at it; needs `node`
 };
 
 class PodBuilder {

@@ -19,6 +19,7 @@ using nlohmann::json;
 constexpr std::array<std::string_view, 4> kOperators = {"In", "NotIn", "Exists", "DoesNotExist"};
 constexpr size_t kProductRowsMax = 64;  // of status.products
 constexpr std::array<std::string_view, 3> kStopPolicies = {"None", "Hold", "HoldAndDrain"};
+constexpr std::array<std::string_view, 2> kCommitModes = {"Scheduler", "Direct"};
 
 LabelSelector ParseSelector(const JsonFields& fields) {
   LabelSelector selector;
@@ -85,6 +86,9 @@ QueueSpec ParseQueueSpec(const JsonFields& fields) {
   spec.max_gpus_per_job = fields.Int("maxGpusPerJob", 1, kGpusMax);
   spec.quotas = ParseQuotas(fields);
   spec.stop_policy = kStopPolicies[fields.OneOf("stopPolicy", kStopPolicies).value_or(0)];
+  if (const auto mode = fields.OneOf("commit", kCommitModes); mode.has_value()) {
+    spec.commit = static_cast<CommitMode>(*mode);
+  }
   return spec;
 }
 

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "kube/client.h"
 #include "kube/object.h"
+#include "operator/direct_commit.h"
 #include "operator/training_job.h"
 
 namespace asterism::operators {
@@ -55,6 +56,7 @@ struct QueueSpec {
   std::optional<int64_t> max_gpus_per_job;
   std::vector<QueueQuota> quotas;
   std::string stop_policy = "None";  // None, Hold, HoldAndDrain
+  std::optional<CommitMode> commit;  // absent: as the configuration says
 };
 
 struct Queue {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "fmt/format.h"
 #include "server/http_session.h"
 
@@ -72,6 +73,11 @@ HttpServerMetrics::HttpServerMetrics(base::MetricRegistry& registry)
                    .AddCounter("asterism_http_connections_refused_total",
                                "Connections closed because the server had its maximum.")
                    .With({})),
+      handshakes_failed_(registry
+                             .AddCounter("asterism_http_handshake_failures_total",
+                                         "TLS handshakes that failed: a caller without a good "
+                                         "certificate, or one who does not trust ours.")
+                             .With({})),
       reloads_good_(registry
                         .AddCounter("asterism_http_certificate_reloads_total",
                                     "Reads of changed certificate files that succeeded.")
@@ -168,14 +174,28 @@ struct HttpServer::Impl {
     shared.metrics.ChangeConnections(1);
     ErrorCode ignored;
     socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-    if (certificates == nullptr) {
+    if (shared.options.certificates == nullptr) {
       Spawn(thread, std::move(socket));
       return;
     }
-    const std::shared_ptr<SSL_CTX> current = certificates->Current();
-    SSL_CTX_up_ref(current.get());
-    asio::ssl::context context(current.get());  // takes over that reference
+    if (const absl::Status status = RenewTlsContext(); !status.ok()) {
+      base::LogWarning("certificate_not_used", {{"error", base::ToStd(status.message())},
+                                                {"effect", "the former stays in use"}});
+    }
+    SSL_CTX_up_ref(tls_context.get());
+    asio::ssl::context context(tls_context.get());  // takes over that reference
     Spawn(thread, TlsStream(std::move(socket), context));
+  }
+
+  // A certificate that cannot serve these clients leaves the former in use.
+  absl::Status RenewTlsContext() {
+    std::shared_ptr<const TlsMaterial> material = shared.options.certificates->Current();
+    if (material == tls_material) {
+      return absl::OkStatus();
+    }
+    tls_material = std::move(material);
+    ASSIGN_OR_RETURN(tls_context, MakeTlsContext(*tls_material, shared.options.clients));
+    return absl::OkStatus();
   }
 
   template <typename Stream>
@@ -204,7 +224,9 @@ struct HttpServer::Impl {
   }
 
   Shared shared;
-  std::unique_ptr<Certificates> certificates;
+  // Of the accepting thread.
+  std::shared_ptr<const TlsMaterial> tls_material;
+  std::shared_ptr<SSL_CTX> tls_context;
   uint16_t port = 0;
   std::vector<std::unique_ptr<IoThread>> threads;
   std::optional<Acceptor> acceptor;
@@ -223,10 +245,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const base::Clock&
                                                               HttpServerOptions options) {
   RETURN_IF_ERROR(CheckHttpOptions(options));
   auto impl = std::make_unique<Impl>(clock, std::move(routes), metrics, std::move(options));
-  if (impl->shared.options.tls.has_value()) {
-    ASSIGN_OR_RETURN(impl->certificates,
-                     Certificates::Load(*impl->shared.options.tls,
-                                        [&metrics](bool good) { metrics.CountReload(good); }));
+  if (impl->shared.options.certificates != nullptr) {
+    RETURN_IF_ERROR(impl->RenewTlsContext());
   }
   RETURN_IF_ERROR(impl->Listen());
   for (const auto& thread : impl->threads) {

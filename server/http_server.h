@@ -22,15 +22,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "server/certificates.h"
+#include "server/certificate_source.h"
 #include "server/http_routes.h"
+#include "server/tls_context.h"
 
 namespace asterism::server {
 
@@ -42,6 +42,7 @@ class HttpServerMetrics {
   void CountAnswer(int code);
   void ChangeConnections(int delta);
   void CountRefused() { refused_.Add(); }
+  void CountFailedHandshake() { handshakes_failed_.Add(); }
   void CountReload(bool good) { (good ? reloads_good_ : reloads_failed_).Add(); }
 
  private:
@@ -51,15 +52,17 @@ class HttpServerMetrics {
   base::Gauge& connections_;
   std::atomic<int64_t> connection_count_{0};
   base::Counter& refused_;
+  base::Counter& handshakes_failed_;
   base::Counter& reloads_good_;
   base::Counter& reloads_failed_;
 };
 
 struct HttpServerOptions {
-  std::string address = "0.0.0.0";  // an IP address; "::" takes IPv4 too
-  uint16_t port = 0;                // 0: any free one, see port()
-  int threads = 1;                  // 1 to 8
-  std::optional<TlsOptions> tls;    // absent: plain HTTP
+  std::string address = "0.0.0.0";            // an IP address; "::" takes IPv4 too
+  uint16_t port = 0;                          // 0: any free one, see port()
+  int threads = 1;                            // 1 to 8
+  CertificateSource* certificates = nullptr;  // outlives the server; null: plain HTTP
+  Clients clients = Clients::kAnybody;        // whom TLS serves
   uint64_t body_bytes_max = uint64_t{8} << 20;
   // Bodies of all requests being read or answered; further requests get 503.
   uint64_t bodies_in_flight_bytes_max = uint64_t{128} << 20;

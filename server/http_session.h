@@ -164,6 +164,9 @@ class StreamSession final : public Session,
       ErrorCode error;
       co_await stream_.async_handshake(asio::ssl::stream_base::server,
                                        asio::redirect_error(kAwait, error));
+      if (error) {
+        shared_.metrics.CountFailedHandshake();
+      }
       co_return !error;
     } else {
       co_return true;

@@ -33,7 +33,7 @@ constexpr char kJobs[] = "/apis/asterism.dev/v1alpha1/namespaces/research/traini
 constexpr char kAllJobs[] = "/apis/asterism.dev/v1alpha1/trainingjobs";
 constexpr char kQueues[] = "/apis/asterism.dev/v1alpha1/queues";
 constexpr char kProxy[] =
-    "/api/v1/namespaces/asterism-system/services/asterism-extender:diagnosis/proxy/";
+    "/api/v1/namespaces/asterism-system/services/https:asterism-extender:diagnosis/proxy/";
 
 json ListOf(const std::vector<json>& items) {
   return {{"kind", "List"}, {"metadata", {{"resourceVersion", "5"}}}, {"items", items}};
@@ -170,7 +170,7 @@ TEST_F(CommandTest, MissingRightsAreNamed) {
   EXPECT_THAT(queue.out, AllOf(HasSubstr("waits"), HasSubstr("only the jobs of namespace")));
   const Ended topology = Run({"topology"});
   EXPECT_EQ(topology.code, kExitError);
-  EXPECT_THAT(topology.error, HasSubstr("services/proxy \"asterism-extender:diagnosis\""));
+  EXPECT_THAT(topology.error, HasSubstr("services/proxy \"https:asterism-extender:diagnosis\""));
 }
 
 TEST_F(CommandTest, QueueAndTopPrintTables) {

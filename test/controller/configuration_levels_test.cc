@@ -61,6 +61,8 @@ TEST(ConfigurationLevels, ASourceIsALabelThatOthersWrite) {
         fmt::format("[{{name: node}}, {{name: rack, source: {}}}, {{name: cluster}}]", source));
   };
   EXPECT_EQ(with_source("{label: example.com/rack}"), "");
+  // Kubelets may not write these.
+  EXPECT_EQ(with_source("{label: node-restriction.kubernetes.io/rack}"), "");
   EXPECT_THAT(with_source("{}"), HasSubstr("levels[1].source: has no label"));
   EXPECT_THAT(with_source("rack"), HasSubstr("levels[1].source: has no label"));
   EXPECT_THAT(with_source("{label: [a]}"), HasSubstr("levels[1].source: has no label"));

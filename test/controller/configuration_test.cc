@@ -56,7 +56,7 @@ taintNodes: false
 podWatch: All
 ports: {https: 0, metrics: 9090, grpc: 9091}
 leaderElection: {leaseDurationSeconds: 3, renewDeadlineSeconds: 2, retryPeriodSeconds: 0.5}
-tls: {certFile: /tls/tls.crt, keyFile: /tls/tls.key, clientCaFile: /tls/ca.crt}
+tls: {mode: Files, certFile: /tls/tls.crt, keyFile: /tls/tls.key, clientCaFile: /tls/ca.crt}
 )");
   ASSERT_TRUE(configuration.ok()) << configuration.status();
   EXPECT_EQ(configuration->levels[1], (LevelConfiguration{"rack", "example.com/rack"}));
@@ -100,13 +100,14 @@ TEST(Configuration, UnknownKeysNameTheNearestKnownOne) {
 }
 
 TEST(Configuration, TellsAllErrorsAtOnce) {
-  EXPECT_EQ(ErrorsOf("ports: {https: 70000}\ncommit: Direct\nbindDeadlineSeconds: 0\nkinds: 1"),
-            "kinds: is not a known field (line 6): did you mean kind?\n"
-            "bindDeadlineSeconds: 0 is out of range: use 1 to 3600 seconds\n"
-            "commit: Direct is not available in this version: use Scheduler: kube-scheduler binds "
-            "the pinned pods\n"
-            "ports.https: \"70000\" is not a port: use a whole number from 0 to 65535 (0 takes a "
-            "free port)");
+  EXPECT_EQ(
+      ErrorsOf("ports: {https: 70000}\npodWatch: Own\nbindDeadlineSeconds: 0\nkinds: 1"),
+      "kinds: is not a known field (line 6): did you mean kind?\n"
+      "bindDeadlineSeconds: 0 is out of range: use 1 to 3600 seconds\n"
+      "podWatch: Own is not available in this version: use All: Own needs an agent on every GPU "
+      "node\n"
+      "ports.https: \"70000\" is not a port: use a whole number from 0 to 65535 (0 takes a "
+      "free port)");
 }
 
 struct BadField {
@@ -134,7 +135,7 @@ TEST(Configuration, RefusesWrongValuesWithARemedy) {
       {"commit: direct", "use one of Scheduler, Direct (Direct is nearest)"},
       {"podWatch: Own", "podWatch: Own is not available in this version: use All"},
       {"taintNodes: yes", "taintNodes: \"yes\" is not a yes or no: write true or false"},
-      {"taintNodes: true", "taintNodes: true is not available yet: use false"},
+      {"commit: Direct", "commit: Direct needs nodes that no other scheduler uses: set taintNodes"},
       {"taintNodes: 'true'", "taintNodes: \"true\" is not a yes or no"},
       {"ports: 5", "ports: is not a map (line 3): write ports: {https: ...}"},
       {"ports: {https: -1}", "ports.https: \"-1\" is not a port"},
@@ -147,9 +148,11 @@ TEST(Configuration, RefusesWrongValuesWithARemedy) {
        "leaderElection.leaseDurationSeconds: 15 is not more than renewDeadlineSeconds (15)"},
       {"leaderElection: {renewDeadlineSeconds: 2.4}",
        "leaderElection.renewDeadlineSeconds: 2.4 is not more than 1.2 x retryPeriodSeconds (2)"},
-      {"tls: {certFile: a}", "tls.keyFile: is missing: give certificate and key, or neither"},
-      {"tls: {keyFile: a}", "tls.certFile: is missing"},
-      {"tls: {clientCaFile: a}", "tls.clientCaFile: has no use without TLS"},
+      {"tls: {mode: Files, certFile: a}", "tls.keyFile: is missing: name the file"},
+      {"tls: {mode: Files, keyFile: a}", "tls.certFile: is missing"},
+      {"tls: {clientCaFile: a}", "tls.clientCaFile: has no use in this tls.mode"},
+      {"tls: {mode: Plain, keyFile: a}", "tls.keyFile: has no use in this tls.mode"},
+      {"tls: {mode: own}", "tls.mode: \"own\""},
       {"tls: {certFile: \"a\\0b\", keyFile: k}", "tls.certFile: \"a\\x00b\" is not a file name"},
   };
   for (const BadField& bad : cases) {
@@ -214,6 +217,7 @@ Configuration DrawConfiguration() {
   const int renew_ms = *rc::gen::inRange(300, lease_seconds * 1000);
   drawn.leader_election = {absl::Seconds(lease_seconds), absl::Milliseconds(renew_ms),
                            absl::Milliseconds(*rc::gen::inRange(100, renew_ms / 2))};
+  drawn.tls.mode = TlsMode::kFiles;
   drawn.tls.cert_file = name("a/\"\\ \n#:{\t");
   drawn.tls.key_file = name("'!&*%@`-?");
   drawn.resource_names = {"a.com/" + name("xyz").substr(0, 40)};

@@ -486,6 +486,10 @@ TEST(ControlPlaneChurn, SurvivesKillsAndFaults) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     FakeCluster cluster(seed);
     base::Rng rng = base::Rng(seed).Fork("churn");
+    if (seed % 2 == 0) {
+      cluster.configuration().taint_nodes = true;
+      cluster.configuration().commit = operators::CommitMode::kDirect;
+    }
     cluster.AddNodes(12, 4);
     cluster.StartController("c0");
     int controllers = 1;

@@ -94,14 +94,13 @@ void FakeCluster::SetUnschedulable(const std::string& node, bool unschedulable) 
 
 void FakeCluster::StartController(const std::string& name) {
   auto controller = std::make_unique<Controller>();
-  Configuration configuration;
-  configuration.leader_election = {.lease_duration = absl::Seconds(3),
-                                   .renew_deadline = absl::Seconds(2),
-                                   .retry_period = absl::Milliseconds(500)};
+  configuration_.leader_election = {.lease_duration = absl::Seconds(3),
+                                    .renew_deadline = absl::Seconds(2),
+                                    .retry_period = absl::Milliseconds(500)};
   controller->plane = std::make_unique<ControlPlane>(
       ControlPlane::Dependencies{clock_, executor_, rng_.Fork(name), *server_, *server_,
                                  controller->registry},
-      configuration,
+      configuration_,
       Identity{.namespace_name = "asterism-system",
                .name = name,
                .pod_ip = fmt::format("10.0.0.{}", ++addresses_)});
@@ -213,9 +212,7 @@ void FakeCluster::Run(absl::Duration duration) {
 }
 
 void FakeCluster::Tick() {
-  if (bind_pods_) {
-    ScheduleAndRunPods();
-  }
+  ScheduleAndRunPods();
   executor_.PostAfter(kTick, [this] { Tick(); });
 }
 
@@ -247,6 +244,9 @@ void FakeCluster::ScheduleAndRunPods() {
       if (pod.phase == "Pending" && !pod.Deleting()) {
         server_->Merge(kube::kPods, name, {{"status", {{"phase", "Running"}}}});
       }
+      continue;
+    }
+    if (!bind_pods_) {
       continue;
     }
     const std::string& node = pod.pinned_node_name;

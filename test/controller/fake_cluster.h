@@ -74,6 +74,8 @@ class FakeCluster {
   kube::testing::FakeApiServer& server() { return *server_; }
   base::Rng& rng() { return rng_; }
   const base::Clock& clock() const { return clock_; }
+  // Of controllers that start from now on.
+  Configuration& configuration() { return configuration_; }
   base::SimExecutor& executor() { return executor_; }
 
  private:
@@ -83,6 +85,7 @@ class FakeCluster {
   void ScheduleAndRunPods();
 
   base::Rng rng_;
+  Configuration configuration_;
   base::SimClock clock_;
   base::SimExecutor executor_;
   std::unique_ptr<kube::testing::FakeApiServer> server_;

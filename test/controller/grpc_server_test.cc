@@ -47,6 +47,13 @@ class GrpcServerTest : public GrpcFixture {
  protected:
   using Authority = server::testing::TestAuthority;
 
+  ~GrpcServerTest() override { StopServing(); }  // before its source goes
+
+  TestSource* Source(server::TlsMaterial material) {
+    source_ = std::make_unique<TestSource>(std::move(material));
+    return source_.get();
+  }
+
   static server::TlsMaterial Material(Authority& authority, const std::string& client_authorities) {
     const server::testing::PemFiles files = authority.Issue("localhost");
     return {.certificate = ReadPem(files.certificate_file),
@@ -59,7 +66,7 @@ class GrpcServerTest : public GrpcFixture {
                                                        const std::string& name = "") {
     grpc::SslCredentialsOptions options{.pem_root_certs = ReadPem(server.ca_file())};
     if (client != nullptr) {
-      const server::testing::PemFiles files = client->Issue(name);
+      const server::testing::PemFiles files = client->Issue(name, server::CertificateUse::kClient);
       options.pem_private_key = ReadPem(files.key_file);
       options.pem_cert_chain = ReadPem(files.certificate_file);
     }
@@ -108,6 +115,7 @@ class GrpcServerTest : public GrpcFixture {
                                               : "another";
   }
 
+  std::unique_ptr<TestSource> source_;
   Authority authority_{"server-ca"};
   Authority clients_{"client-ca"};
 };
@@ -135,16 +143,14 @@ TEST_F(GrpcServerTest, ACertificateGrpcDoesNotTakeIsAnError) {
   ControlPlane& plane = *cluster_.leader();
   PlacementEdge edge({cluster_.clock(), core_, cluster_.server(), plane, cluster_.registry("a")},
                      {});
-  const auto server = GrpcServer::Start(
-      edge, [] { return true; },
-      {.address = "127.0.0.1",
-       .certificates = std::make_shared<TestSource>(server::TlsMaterial{"none", "none", ""})});
+  TestSource none({"none", "none", ""});
+  const auto server =
+      GrpcServer::Start(edge, [] { return true; }, {.address = "127.0.0.1", .certificates = &none});
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("does not take the certificate"));
 }
 
 TEST_F(GrpcServerTest, AComponentIsKnownByItsCertificate) {
-  Serve({}, {.certificates =
-                 std::make_shared<TestSource>(Material(authority_, ReadPem(clients_.ca_file())))});
+  Serve({}, {.certificates = Source(Material(authority_, ReadPem(clients_.ca_file())))});
   const CallOptions nobody{.token = ""};
   EXPECT_EQ(PlaceOver(Tls(authority_, &clients_, "asterism-scheduler"), nobody).error_code(),
             grpc::StatusCode::OK);
@@ -165,14 +171,14 @@ TEST_F(GrpcServerTest, AComponentIsKnownByItsCertificate) {
 }
 
 TEST_F(GrpcServerTest, WithoutClientAuthoritiesACertificateIsNoIdentity) {
-  Serve({}, {.certificates = std::make_shared<TestSource>(Material(authority_, ""))});
+  Serve({}, {.certificates = Source(Material(authority_, ""))});
   EXPECT_EQ(PlaceOver(Tls(authority_, &clients_, "asterism-scheduler"), {.token = ""}).error_code(),
             grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(PlaceOver(Tls(authority_), {}).error_code(), grpc::StatusCode::OK);
 }
 
 TEST_F(GrpcServerTest, ANewCertificateTakesThePortOver) {
-  const auto source = std::make_shared<TestSource>(Material(authority_, ""));
+  TestSource* const source = Source(Material(authority_, ""));
   Serve({}, {.certificates = source, .look_period = absl::Milliseconds(20)});
   const uint16_t port = server_->port();
   stub_ = v1::Placement::NewStub(Channel(Tls(authority_)));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "controller/call_gate.h"
+#include "controller/certificate_metrics.h"
 #include "controller/cluster_metrics.h"
 #include "fake_cluster.h"
 #include "fmt/format.h"
@@ -47,6 +48,7 @@ TEST(MetricsPageTest, DocumentsWhatTheProgramDeclares) {
   const server::HttpServerMetrics http(registry);
   const ClusterMetrics gauges(registry);
   const CallGate calls(clock, registry, {});
+  const CertificateMetrics certificates(registry);
   const std::string path = std::string(ASTERISM_SOURCE_DIR) + "/docs/metrics.md";
   const std::string page = Page(registry);
   if (std::getenv("ASTERISM_WRITE_DOCS") != nullptr) {

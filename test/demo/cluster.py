@@ -6,7 +6,7 @@ import os
 import time
 
 from home import CONTROLLER_PID, RIG
-from harness import chart, controller as controllers, places, rig as rigs
+from harness import chart, controller as controllers, places, rig as rigs, tls
 from harness.api import Api
 from harness.failure import Failed
 
@@ -76,7 +76,7 @@ class Demo:
 
     def _leads(self):
         try:
-            connection = http.client.HTTPConnection(ports.ADDRESS, self.metrics_port, timeout=2)
+            connection = http.client.HTTPSConnection(ports.ADDRESS, self.metrics_port, timeout=2, context=tls.context(self.rig))
             connection.request("GET", "/leaderz")
             return connection.getresponse().status == 200
         except (OSError, http.client.HTTPException):

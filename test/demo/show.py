@@ -78,14 +78,14 @@ def stages(job, count, seconds):
 
 def how_to_go_on(demo):
     environment = f"{demo.rig['ASTERISM_RIG_DIR']}/rig.env"
-    metrics = f"http://127.0.0.1:{demo.metrics_port}"
+    metrics = f"https://localhost:{demo.metrics_port}"
     print(f"""It goes on running. Look further:
 
     . {environment}; export PATH=$ASTERISM_RIG_BIN:$PATH
     kubectl get trainingjobs,queues -A
     kubectl -n research describe tj llama
     kubectl -n research get pods -o wide
-    curl -s {metrics}/metrics | grep ^asterism_ | grep -v _bucket      # also /healthz /readyz /ledgerz /configz
+    curl -s --cacert $ASTERISM_EXTENDER_CA {metrics}/metrics | grep ^asterism_ | grep -v _bucket   # also /healthz /readyz /configz
     less {demo.log}
 
 The controller runs as a process, so the chart's Deployments are scaled to 0: `kubectl -n asterism-system get all` shows 0/0.

@@ -3,8 +3,12 @@
 //   ASTERISM_TOKEN=... placement_client 127.0.0.1:9443 Place <request.json
 //   ASTERISM_TOKEN=... placement_client 127.0.0.1:9443 WatchQueue 3     # ends after three messages
 //
+// With ASTERISM_CA, a file, it speaks TLS; with ASTERISM_CERTIFICATE and ASTERISM_KEY it shows a
+// certificate, too.
+//
 // Prints a JSON object a line. An error is "CODE: message" on stderr and exit code 1.
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -24,6 +28,25 @@ using google::protobuf::Message;
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
   return value == nullptr ? "" : value;
+}
+
+std::string FileOf(const char* variable) {
+  std::ifstream file(Environment(variable));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  if (Environment("ASTERISM_CA").empty()) {
+    return grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetSslTargetNameOverride("asterism-extender");
+  return grpc::CreateCustomChannel(
+      address,
+      grpc::SslCredentials({.pem_root_certs = FileOf("ASTERISM_CA"),
+                            .pem_private_key = FileOf("ASTERISM_KEY"),
+                            .pem_cert_chain = FileOf("ASTERISM_CERTIFICATE")}),
+      arguments);
 }
 
 void Print(const Message& message) {
@@ -110,7 +133,7 @@ int main(int argc, char** argv) {
   }
   context.set_deadline(
       gpr_time_add(gpr_now(GPR_CLOCK_REALTIME), gpr_time_from_seconds(20, GPR_TIMESPAN)));
-  const auto channel = grpc::CreateChannel(argv[1], grpc::InsecureChannelCredentials());
+  const auto channel = Connect(argv[1]);
   const grpc::Status status =
       method->server_streaming()
           ? Watch(channel, context, *request, argc > 3 ? std::atoi(argv[3]) : 1)

@@ -55,6 +55,17 @@ TEST(PodBuilder, TheDryRunHasNoPinAndNoDomain) {
   EXPECT_EQ(pod.dump().find('@'), std::string::npos);
 }
 
+TEST(PodBuilder, ABoundPodIsThePinnedOneWithItsNode) {
+  const auto builder = BuilderOf(JobWith({{"gpus", 32}}));
+  ASSERT_TRUE(builder.ok()) << builder.status();
+  BlockHome home{.first_rank = 24, .node = "gpu-0008", .epoch = 7, .domain = "sn-2"};
+  json pinned = json::parse(builder->PodBody(home));
+  EXPECT_FALSE(pinned["spec"].contains("nodeName"));
+  home.bound = true;
+  pinned["spec"]["nodeName"] = "gpu-0008";
+  EXPECT_EQ(json::parse(builder->PodBody(home)), pinned);
+}
+
 TEST(PodBuilder, ThePinIsInEachTermOfTheTemplate) {
   const json pin =
       json::parse(R"([{"key": "metadata.name", "operator": "In", "values": ["gpu-0008"]}])");

@@ -1,7 +1,7 @@
 // File: test/server/test_certificates.h
 //
-// A small certificate authority for tests: makes keys and certificates and writes them as PEM files
-// into a folder of its own, which goes with it, so that no private key outlives its test.
+// An authority for tests: writes its certificates and keys as PEM files into a folder of its own,
+// which goes with it, so that no private key outlives its test.
 //
 //   TestAuthority authority("ca");
 //   PemFiles server = authority.Issue("localhost");   // valid as long as `authority`
@@ -9,11 +9,10 @@
 // Thread-safety: none. Cost: under 1 ms a certificate (P-256).
 #pragma once
 
-#include <openssl/types.h>
-
-#include <memory>
 #include <string>
 #include <string_view>
+
+#include "server/certificate.h"
 
 namespace asterism::server::testing {
 
@@ -30,18 +29,17 @@ class TestAuthority {
   TestAuthority& operator=(const TestAuthority&) = delete;
 
   const std::string& ca_file() const { return ca_file_; }
-  // New files each time.
-  PemFiles Issue(std::string_view common_name);
+  const CertificateAndKey& authority() const { return authority_; }
+  // New files each time, good for an hour.
+  PemFiles Issue(std::string_view common_name, CertificateUse use = CertificateUse::kServer);
 
  private:
-  std::string NewFile(std::string_view kind);
-  std::string WriteCertificate(X509* certificate);
+  std::string WriteFile(std::string_view kind, const std::string& text);
 
   const std::string folder_;
   int files_ = 0;
-  std::shared_ptr<EVP_PKEY> key_;
-  std::shared_ptr<X509> certificate_;
-  std::string ca_file_;
+  const CertificateAndKey authority_;
+  const std::string ca_file_;
 };
 
 // Puts `source` in place of `target` in one step, as a mounted Secret does.

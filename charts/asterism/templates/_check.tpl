@@ -13,6 +13,9 @@ controller (controller/configuration_fields.cc), which would refuse to start; te
 {{- fail (printf "config.ports.grpc: %v is config.ports.%s too: use two ports" $.ports.grpc $other) }}
 {{- end }}
 {{- end }}
+{{- if and (eq (.commit | default "Scheduler") "Direct") (not .taintNodes) }}
+{{- fail "config.commit: Direct needs nodes that no other scheduler uses: set config.taintNodes to true, or use Scheduler" }}
+{{- end }}
 {{- with .leaderElection }}
 {{- if le (float64 .leaseDurationSeconds) (float64 .renewDeadlineSeconds) }}
 {{- fail (printf "config.leaderElection: leaseDurationSeconds (%v) must be more than renewDeadlineSeconds (%v)" .leaseDurationSeconds .renewDeadlineSeconds) }}
@@ -21,13 +24,15 @@ controller (controller/configuration_fields.cc), which would refuse to start; te
 {{- fail (printf "config.leaderElection: renewDeadlineSeconds (%v) must be more than 1.2 x retryPeriodSeconds (%v)" .renewDeadlineSeconds .retryPeriodSeconds) }}
 {{- end }}
 {{- end }}
-{{- with .tls }}
-{{- if ne (empty .certFile) (empty .keyFile) }}
-{{- fail (printf "config.tls.%s: is missing: give certificate and key, or neither for plain HTTP" (ternary "certFile" "keyFile" (empty .certFile))) }}
 {{- end }}
-{{- if and .clientCaFile (not .certFile) }}
-{{- fail "config.tls.clientCaFile: has no use without TLS: give certFile and keyFile too, or remove it" }}
+
+{{/* What only the whole of the values can say. */}}
+{{- define "asterism.checkCertificates" -}}
+{{- if and .Values.certManager.enabled (ne .Values.config.tls.mode "Secrets") }}
+{{- fail (printf "certManager.enabled: config.tls.mode is %s, so the controller would not read what cert-manager writes: set it to Secrets" .Values.config.tls.mode) }}
 {{- end }}
+{{- if and .Values.certManager.enabled (not .Values.certManager.issuerRef.name) }}
+{{- fail "certManager.issuerRef: is missing: name an issuer, for example {name: internal, kind: ClusterIssuer}" }}
 {{- end }}
 {{- end }}
 

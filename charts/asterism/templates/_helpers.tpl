@@ -23,7 +23,21 @@ v{{ .Major }}.{{ .Minor }}.{{ .Patch }}
 {{- end }}
 
 {{- define "asterism.extenderUrl" -}}
-{{- .Values.scheduler.extenderUrl | default (printf "http://asterism-extender.%s.svc:%v/extender" .Release.Namespace .Values.config.ports.https) }}
+{{- .Values.scheduler.extenderUrl | default (printf "%s://asterism-extender.%s.svc:%v/extender" (include "asterism.scheme" . | lower) .Release.Namespace .Values.config.ports.https) }}
+{{- end }}
+
+{{/* Of both ports of the controller, as probes write it. */}}
+{{- define "asterism.scheme" -}}
+{{- ternary "HTTP" "HTTPS" (eq .Values.config.tls.mode "Plain") }}
+{{- end }}
+
+{{/* The names that the controller gives its own certificate (controller/certificate_keeper.cc), for somebody else's. */}}
+{{- define "asterism.serverNames" -}}
+- asterism-extender
+- asterism-extender.{{ .Release.Namespace }}
+- asterism-extender.{{ .Release.Namespace }}.svc
+- asterism-extender.{{ .Release.Namespace }}.svc.cluster.local
+- localhost
 {{- end }}
 
 {{/* The ConfigMaps' contents as text, so that a Deployment can restart when its own changes. */}}
@@ -56,7 +70,13 @@ extenders:
   prioritizeVerb: prioritize
   preemptVerb: preempt
   weight: 100
-  enableHTTPS: {{ hasPrefix "https:" (include "asterism.extenderUrl" .) }}
+  {{- if hasPrefix "https:" (include "asterism.extenderUrl" .) }}
+  enableHTTPS: true
+  # Certificate and key are read again when they change, the authority is not: it keeps its key for good.
+  tlsConfig: {caFile: /etc/asterism-tls/ca.crt, certFile: /etc/asterism-tls/tls.crt, keyFile: /etc/asterism-tls/tls.key}
+  {{- else }}
+  enableHTTPS: false
+  {{- end }}
   httpTimeout: {{ .Values.scheduler.extenderTimeout }}
   nodeCacheCapable: true
   ignorable: false                   # without the ledger nobody may hand out GPUs

@@ -12,6 +12,7 @@ _KINDS = {
     "Pod": ("/api/v1", "pods", True),
     "Service": ("/api/v1", "services", True),
     "ConfigMap": ("/api/v1", "configmaps", True),
+    "Secret": ("/api/v1", "secrets", True),
     "ResourceQuota": ("/api/v1", "resourcequotas", True),
     "ServiceAccount": ("/api/v1", "serviceaccounts", True),
     "Node": ("/api/v1", "nodes", False),

@@ -1,8 +1,10 @@
 """Installs the chart on a rig, as a user would, for a controller that runs as a local process."""
 
+import base64
 import json
 import subprocess
 import tempfile
+from pathlib import Path
 
 from harness import places
 from harness.failure import Failed
@@ -24,10 +26,18 @@ def install(rig, config=None):
         json.dump(values, file)
         file.flush()
         rig.helm("install", "asterism", places.CHART, "--namespace", NAMESPACE, "--create-namespace", "--values", file.name)
+    bring_authority(rig)
     # The garbage collector looks for new kinds every 30 s only; until then it does not see that a job is gone.
     rig.component("kube-controller-manager", "kill")
     rig.component("kube-controller-manager", "start")
     return rig.kubectl("--namespace", NAMESPACE, "get", "configmap", "asterism-config", "--output", r"jsonpath={.data.config\.yaml}")
+
+
+def bring_authority(rig):
+    """asterism-scheduler runs already and trusts the rig's authority, so the controller has to sign with that one."""
+    files = {"tls.crt": rig["ASTERISM_EXTENDER_CA"], "tls.key": rig["ASTERISM_EXTENDER_CA_KEY"]}
+    data = {key: base64.b64encode(Path(file).read_bytes()).decode() for key, file in files.items()}
+    rig.kubectl("--namespace", NAMESPACE, "patch", "secret", "asterism-authority", "--type=merge", "--patch", json.dumps({"data": data}))
 
 
 def write_scheduler_config(path):

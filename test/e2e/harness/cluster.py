@@ -3,7 +3,7 @@
 import contextlib
 import time
 
-from harness import chart, checker, controller, jobs, places, pods as pod_facts
+from harness import chart, checker, controller, jobs, places, pods as pod_facts, tls
 from harness.api import Api, ApiError
 from harness.failure import Failed, require
 from harness.job import Job
@@ -82,7 +82,8 @@ class Cluster:
         """Does not start it. The first one answers where asterism-scheduler asks, others need `https_port`."""
         ports = {"https": https_port or int(self.rig["ASTERISM_EXTENDER_PORT"]), "metrics": self.rig.free_ports()[number]}
         folders = {"log": self._log_folder, "config": self.scratch}
-        made = controller.Controller(self._program, identity, self.config, kubeconfig or self.kubeconfig, ports, folders)
+        made = controller.Controller(self._program, identity, self.config, kubeconfig or self.kubeconfig, ports, folders,
+                                     tls.context(self.rig))
         self.controllers.append(made)
         return made
 

@@ -32,7 +32,9 @@ class CommandLine:
         self._environment.pop("ASTERISM_SERVER", None)
         if kubeconfig:
             self._environment["KUBECONFIG"] = str(kubeconfig)
-        self.server = f"http://127.0.0.1:{cluster.controller.ports['metrics']}"
+        # Words that ask the controller itself. Its certificate has the name localhost.
+        self.direct = ("--server", f"https://localhost:{cluster.controller.ports['metrics']}",
+                       "--certificate-authority", cluster.rig["ASTERISM_EXTENDER_CA"])
 
     def run(self, *words, code=0):
         """Requires that it ends with `code`, and that an error is one line."""

@@ -19,11 +19,12 @@ _ADDRESS = "127.0.0.1"
 class Controller:
     """One process. The same object can be started again after it ended, as a Deployment would."""
 
-    def __init__(self, program, identity, config, kubeconfig, ports, folders):
+    def __init__(self, program, identity, config, kubeconfig, ports, folders, tls):
         """`config`: text of AsterismConfiguration. `ports`: {"https": ..., "metrics": ...}, written into it. `folders`:
-        {"log": ..., "config": ...}; the configuration belongs to this process alone."""
+        {"log": ..., "config": ...}; the configuration belongs to this process alone. `tls`: how it is asked."""
         self.identity = identity
         self.ports = ports
+        self.tls = tls
         self.log = folders["log"] / f"{identity}.log"
         self._config = folders["config"] / f"{identity}.yaml"
         self._config.write_text(with_ports(config, ports), encoding="utf-8")
@@ -85,7 +86,7 @@ class Controller:
 
     def ask(self, path, port="metrics", body=None, timeout_s=5.0):
         """(status, text) of an HTTP answer; OSError where nobody answers."""
-        connection = http.client.HTTPConnection(_ADDRESS, self.ports[port], timeout=timeout_s)
+        connection = http.client.HTTPSConnection(_ADDRESS, self.ports[port], timeout=timeout_s, context=self.tls)
         try:
             connection.request("POST" if body is not None else "GET", path, body, {"Content-Type": "application/json"} if body else {})
             answer = connection.getresponse()
@@ -129,7 +130,7 @@ class Controller:
         return "its metrics port answers nothing"
 
     def ledger(self):
-        status, text = self.ask("/ledgerz", timeout_s=15.0)
+        status, text = self.ask("/ledgerz", port="https", timeout_s=15.0)
         if status != 200:
             raise OSError(f"/ledgerz answers {status}: {text[:200]}")
         return json.loads(text)

@@ -90,9 +90,9 @@ def _write_report(cluster, each, folder, log_start):
             with contextlib.suppress(Failed, OSError):
                 report.write(f"\n---- kubectl {' '.join(arguments)}\n{cluster.rig.kubectl(*arguments, check=False)[:200_000]}")
         for each_controller in cluster.controllers:
-            for page in ("/configz", "/metrics", "/ledgerz"):
+            for page, port in (("/configz", "metrics"), ("/metrics", "metrics"), ("/ledgerz", "https")):
                 with contextlib.suppress(OSError):
-                    report.write(f"\n---- {page} of {each_controller.identity}\n{each_controller.ask(page)[1][:200_000]}")
+                    report.write(f"\n---- {page} of {each_controller.identity}\n{each_controller.ask(page, port)[1][:200_000]}")
             with contextlib.suppress(OSError):
                 offset = log_start if each_controller is cluster.controllers[0] else 0
                 report.write(f"\n---- log of {each_controller.identity}\n{each_controller.log_text(offset)[-200_000:]}")
@@ -101,7 +101,7 @@ def _write_report(cluster, each, folder, log_start):
 
 def _wait_for_interrupt(cluster):
     print(f"kept, until Ctrl-C. The rig: . {cluster.rig['ASTERISM_RIG_DIR']}/rig.env\n"
-          f"controller: http://127.0.0.1:{cluster.controller.ports['metrics']}/metrics, pid {cluster.controller.pid}, log {cluster.controller.log}", flush=True)
+          f"controller: https://localhost:{cluster.controller.ports['metrics']}/metrics (--cacert $ASTERISM_EXTENDER_CA), pid {cluster.controller.pid}, log {cluster.controller.log}", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             time.sleep(3600)

@@ -17,20 +17,20 @@ _PROMISE_MS = 200
 @scenario()
 def one_command_shows_what_the_cluster_has_free(cluster):
     command = CommandLine(cluster)
-    idle = command.run("topology", "--server", command.server).out
+    idle = command.run("topology", *command.direct).out
     require_equal(idle.splitlines(), ["cluster, 64 nodes: 512 of 512 GPUs free",
                                       "  16 supernodes, each 4 nodes: 32 of 32 GPUs free  " + idle.rsplit("  ", 1)[1].strip()], "an idle cluster")
     cluster.run_job("train", 128)
     cluster.cordon("gpu-0063")
 
     def gpus():
-        page = json.loads(command.run("topology", "--server", command.server, "-o", "json", "--level", "cluster").out)
+        page = json.loads(command.run("topology", *command.direct, "-o", "json", "--level", "cluster").out)
         return page["domains"][0]["gpus"]
     expected = {"total": 512, "free": 376, "held": 128, "spare": 0, "faulty": 8}
     cluster.wait_for(lambda: gpus() == expected, lambda: f"GPUs {expected}; shown are {gpus()}")
-    wide = command.run("topology", "--server", command.server, "-o", "wide").out
+    wide = command.run("topology", *command.direct, "-o", "wide").out
     require(f"{cluster.namespace}/train" in wide and "node gpu-0063: 0 of 8 GPUs free, 8 faulty (not usable)" in wide, wide[:1000])
-    require_equal(len(command.run("topology", "--server", command.server, "--level", "supernode").out.splitlines()), 18, "lines down to supernodes")
+    require_equal(len(command.run("topology", *command.direct, "--level", "supernode").out.splitlines()), 18, "lines down to supernodes")
 
 
 @scenario()
@@ -89,7 +89,7 @@ def what_is_wrong_is_one_line_with_the_way_out(cluster):
     says('did you mean "train"?', "explain", "trian", "-n", cluster.namespace)
     says('did you mean "topology"?', "topolgy", code=2)
     says("use json, yaml or wide", "top", "-o", "xml", code=2)
-    says("is not a level of this cluster (node, supernode, cluster)", "topology", "--server", command.server, "--level", "rack", code=2)
+    says("is not a level of this cluster (node, supernode, cluster)", "topology", *command.direct, "--level", "rack", code=2)
     says("does not answer", "topology", "--server", "http://127.0.0.1:1")
     says("does not answer", "version", "--server", "http://127.0.0.1:1")
     says('no context named "other"', "top", "--context", "other")
@@ -98,7 +98,7 @@ def what_is_wrong_is_one_line_with_the_way_out(cluster):
     nobody = CommandLine(cluster, cluster.rig.kubeconfig(f"{cluster.namespace}/default"))
     says("asterism-view", "explain", "train", "-n", cluster.namespace, who=nobody)
     says("services/proxy", "topology", who=nobody)
-    version = command.run("version", "--server", command.server).out
+    version = command.run("version", *command.direct).out
     require("controller: " in version and "does not lead" not in version, version)
 
 
@@ -121,7 +121,7 @@ def the_controller_is_reached_through_the_api_server_with_the_users_own_right(cl
     require(command.run("topology").out.startswith("cluster, 64 nodes: 512 of 512 GPUs free"), "topology through the proxy")
 
     role = {"metadata": {"name": "asterism-topology", "namespace": chart.NAMESPACE}}
-    rule = {"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": ["asterism-extender:diagnosis"], "verbs": ["get"]}
+    rule = {"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": ["https:asterism-extender:diagnosis"], "verbs": ["get"]}
     account = {"kind": "ServiceAccount", "name": "default", "namespace": cluster.namespace}
     user = CommandLine(cluster, cluster.rig.kubeconfig(f"{cluster.namespace}/default"))
     require("services/proxy" in user.run("topology", code=1).error, "it is not refused without the right")
@@ -156,11 +156,11 @@ def answers_at_1280_nodes_are_measured(cluster):
     for job in jobs:
         job.wait_state("Running", 240)
     cluster.submit_job("waits", 10240).wait_waiting("NoCapacity")
-    lines = command.run("topology", "--server", command.server).out.splitlines()
+    lines = command.run("topology", *command.direct).out.splitlines()
     require(len(lines) <= 30, f"{len(lines)} lines do not fit a screen")
-    for words, code in ((("topology", "--server", command.server), 0), (("topology", "--server", command.server, "-o", "wide"), 0),
+    for words, code in ((("topology", *command.direct), 0), (("topology", *command.direct, "-o", "wide"), 0),
                         (("explain", job.name, "-n", cluster.namespace), 0), (("explain", "waits", "-n", cluster.namespace), 3),
-                        (("queue",), 0), (("top", "-A"), 0), (("version", "--server", command.server), 0)):
+                        (("queue",), 0), (("top", "-A"), 0), (("version", *command.direct), 0)):
         median = command.median_ms(*words, code=code)
         print(f"   kubectl asterism {words[0]}{' -o wide' if 'wide' in words else ''}: median of 5 {median:.0f} ms"
               f"{'' if median <= _PROMISE_MS else f', more than the {_PROMISE_MS} ms that are promised'}", flush=True)

@@ -30,7 +30,9 @@ class Prometheus:
         (folder / "prometheus.yaml").write_text(json.dumps({
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(_MONITORING / "rules.yaml")],
-            "scrape_configs": [{"job_name": "asterism", "static_configs": [{"targets": [f"{_ADDRESS}:{cluster.controller.ports['metrics']}"]}]}]}))
+            "scrape_configs": [{"job_name": "asterism", "scheme": "https",
+                                "tls_config": {"ca_file": cluster.rig["ASTERISM_EXTENDER_CA"], "server_name": "asterism-extender"},
+                                "static_configs": [{"targets": [f"{_ADDRESS}:{cluster.controller.ports['metrics']}"]}]}]}))
         self._process = processes.start([_programs() / "prometheus", f"--config.file={folder / 'prometheus.yaml'}",
                                          f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={_ADDRESS}:{self.port}",
                                          "--log.level=warn"], folder / "prometheus.log")

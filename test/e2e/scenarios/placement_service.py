@@ -15,10 +15,10 @@ _CLIENT = places.SOURCE / "build/ci/test/e2e/placement_client"
 class Caller:
     """One user of the service."""
 
-    def __init__(self, cluster, token):
+    def __init__(self, cluster, token, **files):
         (port,) = re.findall(r"grpc_port=(\d+)", cluster.controller.log_text())[-1:]
         self._address = f"127.0.0.1:{port}"
-        self._environment = {**os.environ, "ASTERISM_TOKEN": token}
+        self._environment = {**os.environ, "ASTERISM_TOKEN": token, "ASTERISM_CA": cluster.rig["ASTERISM_EXTENDER_CA"], **files}
 
     def call(self, method, request, *arguments):
         """(messages, error): of one of them there is none."""
@@ -80,3 +80,8 @@ def the_placement_service_answers_by_the_rights_of_a_real_token(cluster):
     messages, error = stranger.call("WatchQueue", {}, "1")
     require_equal((messages[0]["jobs"], messages[0]["waitingJobs"]), ([], "1"), f"what a stranger sees of the queue ({error})")
     nobody.refused("Place", _asked(8), "UNAUTHENTICATED")
+
+    # kube-scheduler's certificate is one of a component, which needs no token and sees all.
+    component = Caller(cluster, "", ASTERISM_CERTIFICATE=cluster.rig["ASTERISM_EXTENDER_CLIENT_CERT"], ASTERISM_KEY=cluster.rig["ASTERISM_EXTENDER_CLIENT_KEY"])
+    ledger = component.answer("GetLedger", {"levels": ["cluster"]})
+    require_equal([gang["job"]["name"] for gang in ledger["gangs"]], ["asked"], "gangs that a component sees")

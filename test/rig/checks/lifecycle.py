@@ -27,7 +27,7 @@ data:
     - urlPrefix: https://asterism-extender.asterism-system.svc:8443/extender
       filterVerb: filter
       enableHTTPS: true
-      tlsConfig: {caFile: /somewhere/ca.crt}
+      tlsConfig: {caFile: /somewhere/ca.crt, certFile: /somewhere/tls.crt, keyFile: /somewhere/tls.key}
       httpTimeout: 200ms
       nodeCacheCapable: true
       managedResources: [{name: nvidia.com/gpu}]
@@ -72,7 +72,11 @@ class LifecycleChecks:
             self.harness.run("status", "--name", name)
         require(Path(second["ASTERISM_RIG_AUDIT_LOG"]).stat().st_size > 0, "the audit log is empty")
         used = (self.harness.folder("two") / "config" / "asterism-scheduler.json").read_text(encoding="utf-8")
-        require(second["ASTERISM_EXTENDER_URL"] in used and '"200ms"' in used and "caFile" not in used, used)
+        require(second["ASTERISM_EXTENDER_URL"].startswith("https://127.0.0.1:"), second["ASTERISM_EXTENDER_URL"])
+        require('"200ms"' in used and "/somewhere/" not in used, used)
+        for part in (second["ASTERISM_EXTENDER_URL"], second["ASTERISM_EXTENDER_CA"], second["ASTERISM_EXTENDER_CLIENT_CERT"],
+                     '"serverName": "asterism-extender.asterism-system.svc"'):
+            require(part in used, f"{part} does not stand in {used}")
 
     def down_leaves_the_other(self):
         self.harness.run("down", "--name", "two")

@@ -5,7 +5,8 @@ import shutil
 import signal
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from rig import (builder, certificates, components, kubeconfigs, nodes, orphans, places, ports, processes, programs, readiness,
                  scheduler_config, state)
@@ -27,9 +28,12 @@ _MEBI = 2**20
 
 @dataclass(frozen=True)
 class Extender:
-    url: str
-    authority: str = None  # file, for https
+    address: str           # the rig's own port
+    url: str = None        # where it is instead
     timeout: str = None
+    authority: Path = None    # who signs the extender's certificate
+    certificate: Path = None  # what kube-scheduler shows to it
+    key: Path = None
 
 
 @dataclass
@@ -41,7 +45,6 @@ class Options:
     gpus: int = 8
     nodes_per_supernode: int = 4
     extender_url: str = None
-    extender_ca: str = None
     extender_timeout: str = None
     with_extender: bool = True
     scheduler_config: str = None
@@ -156,14 +159,14 @@ class _Start:
             self.ports = ports.choose(self.rig.name, state.ports_of_other_rigs(self.rig.name), self.options.port_base)
             self.rig.save({"ports": self.ports})
         self.urls = components.urls(self.ports)
-        url = self.options.extender_url or f"http://{ports.ADDRESS}:{self.ports['extender']}/extender"
-        self.extender = Extender(url, self.options.extender_ca, self.options.extender_timeout)
+        self.extender = Extender(f"{ports.ADDRESS}:{self.ports['extender']}", self.options.extender_url, self.options.extender_timeout)
+        self.extender_url = None    # not known before the configuration is
 
     def _save(self, complete):
         self.rig.save({
             "name": self.rig.name, "profile": self.options.profile, "complete": complete, "ports": self.ports,
             "components": self.command_lines, "node_count": self.options.node_count, "gpus": self.options.gpus,
-            "nodes_per_supernode": self.options.nodes_per_supernode, "extender_url": self.extender.url if self.options.with_extender else None,
+            "nodes_per_supernode": self.options.nodes_per_supernode, "extender_url": self.extender_url,
         })
 
     def _make_certificates(self):
@@ -174,6 +177,11 @@ class _Start:
         for name, (user, groups) in _USERS.items():
             certificate, key = authority.issue_client(name, user, groups)
             kubeconfigs.with_certificate(self._kubeconfig(name), self.urls[components.API_SERVER], authority.certificate, user, certificate, key)
+        # Of its own: what the extender's authority signs is nothing to the API server.
+        extender = certificates.Authority(self.rig / "certificates" / "extender")
+        extender.create()
+        certificate, key = extender.issue_client("client", "asterism-scheduler")
+        self.extender = replace(self.extender, authority=extender.certificate, certificate=certificate, key=key)
 
     def _kubeconfig(self, name):
         return self.rig / "kubeconfigs" / f"{name}.kubeconfig"
@@ -187,6 +195,7 @@ class _Start:
             second = scheduler_config.with_extender(kubeconfig, SCHEDULER_NAME, self.extender)
         if not self.options.with_extender:
             second = scheduler_config.without_extenders(second)
+        self.extender_url = next((entry["urlPrefix"] for entry in second.get("extenders", [])), None)
         for name, document in ((components.SCHEDULER, default), (components.ASTERISM_SCHEDULER, second)):
             (self.rig / "config" / f"{name}.json").write_text(scheduler_config.json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
@@ -275,7 +284,11 @@ class _Start:
             "ASTERISM_RIG_NODES_PER_SUPERNODE": self.options.nodes_per_supernode,
             "ASTERISM_RIG_FREE_PORTS": " ".join(str(port) for role, port in self.ports.items() if role.startswith("free_")),
             "ASTERISM_EXTENDER_PORT": self.ports["extender"],
-            "ASTERISM_EXTENDER_URL": self.extender.url,
+            "ASTERISM_EXTENDER_URL": self.extender_url or "",
+            "ASTERISM_EXTENDER_CA": self.extender.authority,
+            "ASTERISM_EXTENDER_CA_KEY": self.extender.authority.with_suffix(".key"),
+            "ASTERISM_EXTENDER_CLIENT_CERT": self.extender.certificate,
+            "ASTERISM_EXTENDER_CLIENT_KEY": self.extender.key,
         }
         if components.KWOK in self.command_lines:
             values["ASTERISM_RIG_KWOK_URL"] = self.urls[components.KWOK]

@@ -3,6 +3,7 @@
 import json
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from rig import programs
 from rig.errors import USAGE, RigError
@@ -66,11 +67,16 @@ def without_extenders(document):
 
 
 def _pointed_at(entry, extender):
+    """At the rig's own port, by TLS where the configuration says so, unless a URL was given."""
+    https = extender.url.startswith("https:") if extender.url else bool(entry.get("enableHTTPS"))
+    name = urlsplit(entry.get("urlPrefix", "")).hostname
     entry = {key: value for key, value in entry.items() if key not in ("urlPrefix", "enableHTTPS", "tlsConfig")}
-    entry["urlPrefix"] = extender.url
-    entry["enableHTTPS"] = extender.url.startswith("https:")
-    if extender.authority:
-        entry["tlsConfig"] = {"caFile": str(Path(extender.authority).resolve())}
+    entry["urlPrefix"] = extender.url or f"{'https' if https else 'http'}://{extender.address}/extender"
+    entry["enableHTTPS"] = https
+    if https:
+        entry["tlsConfig"] = {"caFile": str(extender.authority), "certFile": str(extender.certificate), "keyFile": str(extender.key)}
+        if name:
+            entry["tlsConfig"]["serverName"] = name
     if extender.timeout:
         entry["httpTimeout"] = extender.timeout
     return entry

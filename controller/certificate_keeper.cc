@@ -1,0 +1,252 @@
+#include "controller/certificate_keeper.h"
+
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "base/strings.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace asterism::controller {
+namespace {
+
+using nlohmann::json;
+
+// Read and written as JSON: a handful of small objects.
+constexpr kube::ResourceType kSecrets{"", "v1", "secrets", "Secret", true, /*protobuf=*/false};
+
+struct NamedSecret {
+  std::string_view secret;
+  std::string_view metric;
+};
+constexpr NamedSecret kSecretNames[] = {
+    {kServerSecret, "server"}, {kAuthoritySecret, "authority"}, {kSchedulerSecret, "scheduler"}};
+
+std::string_view MetricNameOf(std::string_view secret) {
+  for (const NamedSecret& each : kSecretNames) {
+    if (each.secret == secret) {
+      return each.metric;
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> ServerNames(const std::string& namespace_name) {
+  const std::string name = "asterism-extender";
+  const std::string full = fmt::format("{}.{}", name, namespace_name);
+  // localhost: for people who come through kubectl port-forward.
+  return {name, full, full + ".svc", full + ".svc.cluster.local", "localhost"};
+}
+
+// A value that is no text or no base64 reads as absent.
+SecretData DataOf(const json& object) {
+  SecretData data;
+  const auto found = object.find("data");
+  if (found == object.end() || !found->is_object()) {
+    return data;
+  }
+  for (const auto& [key, value] : found->items()) {
+    std::string decoded;
+    if (value.is_string() && absl::Base64Unescape(value.get_ref<const std::string&>(), &decoded)) {
+      data[key] = std::move(decoded);
+    }
+  }
+  return data;
+}
+
+json EncodedData(const SecretData& data) {
+  json encoded = json::object();
+  for (const auto& [key, value] : data) {
+    encoded[key] = absl::Base64Escape(value);
+  }
+  return encoded;
+}
+
+}  // namespace
+
+CertificateKeeper::CertificateKeeper(Dependencies dependencies, CertificateKeeperOptions options)
+    : dependencies_(std::move(dependencies)),
+      options_(std::move(options)),
+      rules_{.server_names = ServerNames(options_.namespace_name)},
+      timer_(dependencies_.executor) {}
+
+void CertificateKeeper::Start() {
+  Look();
+}
+
+std::vector<std::string> CertificateKeeper::Missing() const {
+  absl::MutexLock lock(&mutex_);
+  if (missing_.empty()) {
+    return {};
+  }
+  return {fmt::format("certificate: {}", missing_)};
+}
+
+void CertificateKeeper::SetMissing(std::string reason) {
+  absl::MutexLock lock(&mutex_);
+  missing_ = std::move(reason);
+}
+
+void CertificateKeeper::Look() {
+  found_.clear();
+  unread_ = {kServerSecret};
+  if (issuing()) {
+    unread_ = {kSchedulerSecret, kServerSecret, kAuthoritySecret};
+  }
+  ReadNext();
+}
+
+void CertificateKeeper::ReadNext() {
+  if (unread_.empty()) {
+    Judge();
+    return;
+  }
+  const std::string_view name = unread_.back();
+  unread_.pop_back();
+  dependencies_.client.Get(
+      kSecrets, {options_.namespace_name, std::string(name)}, kube::Lane::kWrite,
+      alive_.Wrap([this, name](const absl::StatusOr<kube::Reply>& reply) { OnRead(name, reply); }));
+}
+
+void CertificateKeeper::OnRead(std::string_view name, const absl::StatusOr<kube::Reply>& reply) {
+  if (absl::IsNotFound(reply.status())) {
+    found_[name] = {};
+  } else if (!reply.ok()) {
+    Fail(fmt::format("cannot read Secret {}", name), reply.status());
+    return;
+  } else {
+    const json object = json::parse(reply->body, nullptr, /*allow_exceptions=*/false);
+    const json version = object.is_object()
+                             ? object.value("/metadata/resourceVersion"_json_pointer, json())
+                             : json();
+    if (!version.is_string()) {
+      Fail(fmt::format("cannot read Secret {}", name), absl::InternalError("not a Secret in JSON"));
+      return;
+    }
+    found_[name] = {version.get<std::string>(), DataOf(object)};
+  }
+  ReadNext();
+}
+
+void CertificateKeeper::Judge() {
+  if (!found_.contains(kAuthoritySecret)) {
+    ShowAndWait();
+    return;
+  }
+  const absl::StatusOr<CertificatePlan> plan = PlanCertificates(
+      {found_[kAuthoritySecret].data, found_[kServerSecret].data, found_[kSchedulerSecret].data},
+      authority_, rules_, dependencies_.clock.Now());
+  if (!plan.ok()) {
+    Show(found_[kServerSecret].data).IgnoreError();
+    Fail("cannot make certificates", plan.status());
+    return;
+  }
+  authority_ = plan->authority;
+  writes_.assign(plan->writes.rbegin(), plan->writes.rend());
+  if (!writes_.empty()) {
+    // What is there may still do for callers until the new one is written.
+    Show(found_[kServerSecret].data).IgnoreError();
+    WriteNext();
+    return;
+  }
+  for (const NamedSecret& each : kSecretNames) {
+    dependencies_.metrics.Report(each.metric, found_[each.secret].data["tls.crt"]);
+  }
+  ShowAndWait();
+}
+
+void CertificateKeeper::ShowAndWait() {
+  const absl::Status shown = Show(found_[kServerSecret].data);
+  if (shown.ok()) {
+    LookAgain(options_.look_period);
+    return;
+  }
+  shown_ = false;
+  Fail(fmt::format("cannot use Secret {}", kServerSecret), shown);
+}
+
+// To the servers.
+absl::Status CertificateKeeper::Show(const SecretData& secret) {
+  ASSIGN_OR_RETURN(server::TlsMaterial material, MaterialOf(secret, dependencies_.clock.Now()));
+  const std::string certificate = material.certificate;
+  RETURN_IF_ERROR(dependencies_.slot.Put(std::move(material)));
+  dependencies_.metrics.Report("server", certificate);
+  shown_ = true;
+  SetMissing("");
+  last_failure_.clear();
+  return absl::OkStatus();
+}
+
+void CertificateKeeper::WriteNext() {
+  if (writes_.empty()) {
+    LookAgain(options_.retry_period);
+    return;
+  }
+  if (!dependencies_.may_write()) {
+    LookAgain(options_.retry_period);
+    return;
+  }
+  SecretWrite write = std::move(writes_.back());
+  writes_.pop_back();
+  const std::string& version = found_[write.secret].resource_version;
+  const std::string name(write.secret);
+  json body = {{"apiVersion", "v1"},
+               {"kind", "Secret"},
+               {"metadata", {{"name", name}}},
+               {"data", EncodedData(write.data)}};
+  auto done =
+      alive_.Wrap([this, write = std::move(write)](const absl::StatusOr<kube::Reply>& reply) {
+        OnWritten(write, reply.status());
+      });
+  if (version.empty()) {
+    body["metadata"]["labels"]["app.kubernetes.io/name"] = "asterism";
+    dependencies_.client.Create(kSecrets, options_.namespace_name, body.dump(), {},
+                                kube::Lane::kWrite, std::move(done));
+  } else {
+    // Refused when somebody has changed it since it was read.
+    body["metadata"]["resourceVersion"] = version;
+    dependencies_.client.Patch(kSecrets, {options_.namespace_name, name}, body.dump(),
+                               {.type = kube::PatchType::kMerge}, std::move(done));
+  }
+}
+
+void CertificateKeeper::OnWritten(const SecretWrite& write, const absl::Status& status) {
+  if (absl::IsAborted(status) || absl::IsAlreadyExists(status)) {
+    LookAgain(options_.retry_period);  // somebody else was here; what they wrote may be good
+    return;
+  }
+  if (!status.ok()) {
+    Fail(fmt::format("cannot write Secret {}", write.secret), status);
+    return;
+  }
+  dependencies_.metrics.CountRenewal(MetricNameOf(write.secret));
+  base::LogInfo("certificate_made",
+                {{"secret", std::string(write.secret)}, {"because", write.reason}});
+  if (write.secret == kServerSecret) {
+    Show(write.data).IgnoreError();  // the next look says what may be wrong with it
+  }
+  WriteNext();
+}
+
+void CertificateKeeper::Fail(std::string_view what, const absl::Status& status) {
+  dependencies_.metrics.CountFailure();
+  std::string failure = fmt::format("{}: {}", what, base::ToStd(status.message()));
+  // A standby finds nothing until the leader has made it.
+  const bool waiting = absl::IsNotFound(status) && options_.issue;
+  if (failure != last_failure_ && !waiting) {
+    base::LogWarning("certificate_failed", {{"error", failure}});
+  }
+  if (!shown_) {
+    SetMissing(failure);
+  }
+  last_failure_ = std::move(failure);
+  LookAgain(shown_ ? options_.look_period : options_.retry_period);
+}
+
+void CertificateKeeper::LookAgain(absl::Duration delay) {
+  timer_.Start(delay, [this] { Look(); });
+}
+
+}  // namespace asterism::controller

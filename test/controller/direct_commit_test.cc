@@ -1,0 +1,111 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "fake_cluster.h"
+#include "gmock/gmock.h"
+#include "kube/client.h"
+#include "nlohmann/json.hpp"
+
+namespace asterism::controller {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+// The controller closes the nodes and binds; no scheduler does.
+class DirectCommitTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    cluster_.configuration().taint_nodes = true;
+    cluster_.configuration().commit = operators::CommitMode::kDirect;
+    cluster_.AddNodes(16, 4);
+    cluster_.StartController("a");
+    cluster_.set_bind_pods(false);
+    ASSERT_TRUE(cluster_.RunUntil([&] { return OpenNodes() == 0; }));
+  }
+  void TearDown() override { EXPECT_EQ(cluster_.Violations(), ""); }
+
+  int OpenNodes() {
+    int open = 0;
+    for (const auto& node : cluster_.server().All(kube::kNodes)) {
+      const json taints = node->value("/spec/taints"_json_pointer, json::array());
+      open += taints.dump().find("asterism.dev/managed") == std::string::npos ? 1 : 0;
+    }
+    return open;
+  }
+  bool Runs(const std::string& job) {
+    return cluster_.RunUntil([&] { return cluster_.StateOf(job) == "Running"; });
+  }
+  std::string Fallback(const std::string& job) {
+    const json status = cluster_.StatusOf(job);
+    for (const json& condition : status.value("conditions", json::array())) {
+      if (condition["type"] == "CommitFallback") {
+        return condition["message"];
+      }
+    }
+    return "";
+  }
+
+  FakeCluster cluster_{1};
+};
+
+TEST_F(DirectCommitTest, AGangRunsWithoutAnyScheduler) {
+  cluster_.CreateJob("llama", 64);
+  ASSERT_TRUE(Runs("llama")) << cluster_.StatusOf("llama").dump(1);
+  EXPECT_EQ(Fallback("llama"), "");
+  for (const auto& [name, pod] : cluster_.PodsOf("llama")) {
+    EXPECT_TRUE(pod["spec"].contains("affinity")) << "the pin stays: " << name;
+  }
+}
+
+TEST_F(DirectCommitTest, AFailedRankRestartsTheGangDirectlyToo) {
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Runs("llama"));
+  cluster_.EndPod(cluster_.PodsOf("llama").begin()->first, 1);
+  EXPECT_TRUE(cluster_.RunUntil([&] {
+    return cluster_.StateOf("llama") == "Running" &&
+           cluster_.StatusOf("llama")["placement"]["epoch"] == 2;
+  }));
+}
+
+TEST_F(DirectCommitTest, WhatNeedsTheSchedulerIsLeftToIt) {
+  json patch;
+  patch["template"]["spec"]["topologySpreadConstraints"] = json::array(
+      {{{"maxSkew", 1}, {"topologyKey", "zone"}, {"whenUnsatisfiable", "ScheduleAnyway"}}});
+  cluster_.CreateJob("spread", 16, patch);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.PodsOf("spread").size() == 2; }));
+  cluster_.Run(absl::Seconds(3));
+  EXPECT_THAT(Fallback("spread"), HasSubstr("topologySpreadConstraints"));
+  EXPECT_NE(cluster_.StateOf("spread"), "Running");
+  cluster_.set_bind_pods(true);
+  EXPECT_TRUE(Runs("spread"));
+}
+
+TEST_F(DirectCommitTest, AnOpenNodeIsLeftToTheSchedulerAndClosedAgain) {
+  cluster_.set_bind_pods(true);
+  // Somebody takes the taint off all nodes at the moment of the commit.
+  for (const auto& node : cluster_.server().All(kube::kNodes)) {
+    cluster_.server().Merge(kube::kNodes, {"", node->at("metadata").at("name")},
+                            {{"spec", {{"taints", nullptr}}}});
+  }
+  cluster_.CreateJob("llama", 32);
+  ASSERT_TRUE(Runs("llama"));
+  EXPECT_TRUE(cluster_.RunUntil([&] { return OpenNodes() == 0; }));
+}
+
+TEST_F(DirectCommitTest, AQueueMaySayOtherwise) {
+  json queue = *cluster_.server().Find(operators::kQueues, {"", "default"});
+  queue["spec"]["commit"] = "Scheduler";
+  cluster_.server().Put(operators::kQueues, queue);
+  cluster_.Run(absl::Seconds(1));
+  cluster_.CreateJob("llama", 32);
+  cluster_.Run(absl::Seconds(5));
+  EXPECT_NE(cluster_.StateOf("llama"), "Running");
+  EXPECT_EQ(Fallback("llama"), "");
+  cluster_.set_bind_pods(true);
+  EXPECT_TRUE(Runs("llama"));
+}
+
+}  // namespace
+}  // namespace asterism::controller
