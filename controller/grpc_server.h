@@ -44,7 +44,7 @@ struct GrpcServerOptions {
   // Outlives the server. Null: only with `plain`, and then nothing is encrypted.
   server::CertificateSource* certificates = nullptr;
   bool plain = false;
-  absl::Duration look_period = absl::Seconds(1);  // at the certificates
+  absl::Duration look_period = absl::Milliseconds(250);  // at the certificates
   absl::Duration health_period = absl::Milliseconds(500);
   absl::Duration drain = absl::Seconds(10);
 };

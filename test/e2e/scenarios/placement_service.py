@@ -56,6 +56,8 @@ def the_placement_service_answers_by_the_rights_of_a_real_token(cluster):
     editor = _user(cluster, "editor", "edit")
     stranger = _user(cluster, "stranger")
     nobody = Caller(cluster, "not-a-token")
+    # The certificate of the moment follows that of the HTTP ports at once, but not in the same millisecond.
+    cluster.wait_for(lambda: not nobody.call("Place", {})[1].count("UNAVAILABLE"), "the gRPC port shows a certificate that callers trust")
 
     decision = editor.answer("Place", _asked(64))["decision"]
     require_equal(decision["outcome"], "PLACED", "a dry run on an empty cluster")
