@@ -28,7 +28,7 @@ constexpr std::string_view kHelpRules = R"(
 Rules between fields:
 
 * `leaseDurationSeconds` > `renewDeadlineSeconds` > 1.2 x `retryPeriodSeconds`;
-* `ports.https` and `ports.metrics` differ, unless 0;
+* `ports.https`, `ports.metrics` and `ports.grpc` differ, unless 0;
 * `tls.certFile` and `tls.keyFile` are needed with `tls.mode: Files`, and have no use in another mode;
 * level names: `[a-z0-9-]`, 1 to 32 characters, unique. The first and the last level have no source,
   each other level has `source: {label: KEY}`, where KEY is a node label that people or tools write.

@@ -36,6 +36,7 @@ enum class PodWatchMode { kAll, kOwn };
 struct PortConfiguration {
   int https = 8443;
   int metrics = 8080;
+  int grpc = 9443;
 
   bool operator==(const PortConfiguration&) const = default;
 };

@@ -139,6 +139,9 @@ std::vector<ConfigurationField> MakeFields() {
           "Port of the extender; only callers with a certificate are served, see `tls`."),
       Row("ports.metrics", kRestart, PortValue([](Settings& s) -> int& { return s.ports.metrics; }),
           "Port of `/metrics`, `/healthz`, `/readyz`, `/topologyz` and `/configz`."),
+      Row("ports.grpc", kRestart, PortValue([](Settings& s) -> int& { return s.ports.grpc; }),
+          "Port of the gRPC service `asterism.v1.Placement`; callers show a token, or the "
+          "certificate of a component."),
       Row("leaderElection.leaseDurationSeconds", kRestart,
           WholeSecondsValue(
               [](Settings& s) -> absl::Duration& { return s.leader_election.lease_duration; }, 1,
@@ -179,6 +182,20 @@ std::vector<ConfigurationField> MakeFields() {
   };
 }
 
+// 0 is any free port, so it may stand twice.
+void CheckPorts(const PortConfiguration& ports, Complaints& complaints) {
+  const auto check = [&](std::string_view field, int port, std::string_view other, int taken) {
+    if (port != 0 && port == taken) {
+      complaints.Add(field, fmt::format("{} is {} too", port, other), "use two ports");
+    }
+  };
+  check("ports.metrics", ports.metrics, "ports.https", ports.https);
+  check("ports.grpc", ports.grpc, "ports.https", ports.https);
+  if (ports.metrics != ports.https) {
+    check("ports.grpc", ports.grpc, "ports.metrics", ports.metrics);
+  }
+}
+
 }  // namespace
 
 std::string_view ConfigurationField::group() const {
@@ -213,10 +230,7 @@ void CheckTogether(const Configuration& configuration, Complaints& complaints) {
                                absl::ToDoubleSeconds(election.retry_period)),
                    "raise it, or lower retryPeriodSeconds");
   }
-  if (configuration.ports.https != 0 && configuration.ports.https == configuration.ports.metrics) {
-    complaints.Add("ports.metrics", fmt::format("{} is ports.https too", configuration.ports.https),
-                   "use two ports");
-  }
+  CheckPorts(configuration.ports, complaints);
   const TlsConfiguration& tls = configuration.tls;
   if (configuration.commit == operators::CommitMode::kDirect && !configuration.taint_nodes) {
     complaints.Add("commit", "Direct needs nodes that no other scheduler uses",

@@ -113,12 +113,10 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
                                  .lease_duration = configuration.leader_election.lease_duration,
                                  .renew_deadline = configuration.leader_election.renew_deadline,
                                  .retry_period = configuration.leader_election.retry_period},
-      kube::LeaderEvents{.on_started = [this] { OnLeading(); },
-                         .on_stopped = [this] { OnLeadershipLost(); },
-                         .on_new_leader =
-                             [](const std::string& leader) {
-                               base::LogInfo("leader", {{"identity", leader}});
-                             }});
+      kube::LeaderEvents{
+          .on_started = [this] { OnLeading(); },
+          .on_stopped = [this] { OnLeadershipLost(); },
+          .on_new_leader = [this](const std::string& leader) { OnNewLeader(leader); }});
 }
 
 ControlPlane::~ControlPlane() = default;
@@ -253,6 +251,19 @@ void ControlPlane::OnListed(std::string_view kind) {
   }
 }
 
+void ControlPlane::OnNewLeader(const std::string& leader) {
+  {
+    absl::MutexLock lock(&mutex_);
+    leader_ = leader;
+  }
+  base::LogInfo("leader", {{"identity", leader}});
+}
+
+std::string ControlPlane::leader() const {
+  absl::MutexLock lock(&mutex_);
+  return leader_;
+}
+
 bool ControlPlane::MayWrite() const {
   return elector_->IsLeader();
 }
@@ -336,7 +347,8 @@ void ControlPlane::PublishEndpoint() {
                                             .pod_ip = identity_.pod_ip,
                                             .pod_name = identity_.pod_name,
                                             .port = ports_.https,
-                                            .diagnosis_port = ports_.metrics},
+                                            .diagnosis_port = ports_.metrics,
+                                            .grpc_port = ports_.grpc},
                                .field_manager = std::string(kProgram)});
   endpoint_->Start();
 }

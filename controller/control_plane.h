@@ -10,8 +10,8 @@
 // A standby runs all informers and keeps the model warm; taking over is a look at every job.
 // Leading ends with the Lease: the operator is destroyed at once and nothing is written any more.
 //
-// Thread-safety: Start and Stop on the executor; everything else
-// that is public from any thread. Cost: one decoded object for each pod, node and job of the
+// Thread-safety: Start, Stop and what says so on the executor; everything else that is public from
+// any thread. Cost: one decoded object for each pod, node and job of the
 // cluster.
 #pragma once
 
@@ -95,6 +95,13 @@ class ControlPlane {
   std::shared_ptr<const scheduler::LedgerView> view() const { return view_cell_.Load(); }
   // Extended resources that count GPUs.
   const std::vector<std::string>& gpu_resources() const { return gpu_resources_; }
+  // Identity of the one that leads, as far as is known; empty: nobody.
+  std::string leader() const;
+
+  // On the executor. The jobs that are carried through their life: null while another leads.
+  const operators::JobController* jobs() const { return jobs_.get(); }
+  const operators::AdmissionEnvironment& environment() const { return *environment_; }
+  const kube::Store<operators::TrainingJob>& job_store() const { return jobs_informer_->store(); }
 
  private:
   template <typename T>
@@ -112,6 +119,7 @@ class ControlPlane {
   void PublishEndpoint();
   void ReportMetrics();
   void Record(const operators::TrainingJob& job, const operators::EventNote& note);
+  void OnNewLeader(const std::string& leader);
 
   Dependencies dependencies_;
   const Identity identity_;
@@ -151,6 +159,7 @@ class ControlPlane {
   std::atomic<bool> leading_{false};
   mutable absl::Mutex mutex_;
   std::vector<std::string> missing_ ABSL_GUARDED_BY(mutex_);
+  std::string leader_ ABSL_GUARDED_BY(mutex_);
   base::OwnedTimer publish_timer_;
   base::OwnedTimer metrics_timer_;
 };

@@ -22,16 +22,17 @@ json Slice(const LeaderEndpoint& endpoint) {
   const auto port = [](const char* name, int number) {
     return json{{"name", name}, {"protocol", "TCP"}, {"port", number}};
   };
-  json slice = {{"apiVersion", "discovery.k8s.io/v1"},
-                {"kind", "EndpointSlice"},
-                {"metadata",
-                 {{"name", kExtenderEndpointSlice},
-                  {"namespace", endpoint.namespace_name},
-                  {"labels", labels}}},
-                {"addressType", ipv6 ? "IPv6" : "IPv4"},
-                {"endpoints", json::array({entry})},
-                {"ports", json::array({port("diagnosis", endpoint.diagnosis_port),
-                                       port("extender", endpoint.port)})}};
+  json slice = {
+      {"apiVersion", "discovery.k8s.io/v1"},
+      {"kind", "EndpointSlice"},
+      {"metadata",
+       {{"name", kExtenderEndpointSlice},
+        {"namespace", endpoint.namespace_name},
+        {"labels", labels}}},
+      {"addressType", ipv6 ? "IPv6" : "IPv4"},
+      {"endpoints", json::array({entry})},
+      {"ports", json::array({port("diagnosis", endpoint.diagnosis_port),
+                             port("extender", endpoint.port), port("grpc", endpoint.grpc_port)})}};
   if (!endpoint.service_uid.empty()) {
     slice["metadata"]["ownerReferences"] = json::array({{{"apiVersion", "v1"},
                                                          {"kind", "Service"},

@@ -1,7 +1,7 @@
 // File: controller/endpoint.h
 //
-// The EndpointSlice through which kube-scheduler and people find the leader: the chart's Service
-// asterism-extender has no selector, the leader writes who answers.
+// The EndpointSlice through which kube-scheduler, gRPC clients and people find the leader: the
+// chart's Service asterism-extender has no selector, the leader writes who answers.
 //
 //   const LeaderEndpoint endpoint{.namespace_name = ns, .pod_ip = ip, .port = 8443,
 //                                 .diagnosis_port = 8080};
@@ -28,6 +28,7 @@ struct LeaderEndpoint {
       pod_name;  // the API server's proxy reaches addresses of named pods only; may be empty
   int port = 0;  // of the extender
   int diagnosis_port = 0;   // of /metrics, /ledgerz and the pages
+  int grpc_port = 0;        // of asterism.v1.Placement
   std::string service_uid;  // the Service that owns the slice, so that it goes with it; empty: none
 };
 

@@ -28,8 +28,10 @@
 #include "base/strings.h"
 #include "controller/configuration.h"
 #include "controller/control_plane.h"
+#include "controller/grpc_server.h"
 #include "controller/heartbeat.h"
 #include "controller/http_edge.h"
+#include "controller/placement_edge.h"
 #include "controller/serving_certificate.h"
 #include "fmt/format.h"
 #include "kube/curl_http_client.h"
@@ -45,7 +47,7 @@ ABSL_FLAG(std::string, namespace, "",
 ABSL_FLAG(std::string, identity, "",
           "unique name in the Lease; default: host name and random letters");
 ABSL_FLAG(std::string, bind_address, "0.0.0.0",
-          "IP address that both ports listen on; \"::\" takes IPv4 too");
+          "IP address that all ports listen on; \"::\" takes IPv4 too");
 ABSL_FLAG(std::string, log_format, "text", "text or json");
 ABSL_FLAG(std::string, log_level, "info", "debug, info, warning or error");
 ABSL_FLAG(bool, help_configuration, false, "describe every field of the configuration and end");
@@ -195,10 +197,18 @@ absl::Status Run() {
                    HttpEdge::Start({clock, registry, http_metrics, *plane, *certificate,
                                     [&heartbeat] { return heartbeat->Complaints(); }},
                                    configuration, absl::GetFlag(FLAGS_bind_address)));
+  PlacementEdge placement({clock, core, *client, *plane, registry}, {});
+  ASSIGN_OR_RETURN(const auto grpc_server,
+                   GrpcServer::Start(placement, [&plane] { return plane->leading(); },
+                                     {.address = absl::GetFlag(FLAGS_bind_address),
+                                      .port = static_cast<uint16_t>(configuration.ports.grpc),
+                                      .certificates = certificate->source(),
+                                      .plain = configuration.tls.mode == TlsMode::kPlain}));
   base::LogInfo("started", {{"identity", identity.name},
                             {"server", api.server},
                             {"extender_port", int{edge->extender_port()}},
-                            {"metrics_port", int{edge->metrics_port()}}});
+                            {"metrics_port", int{edge->metrics_port()}},
+                            {"grpc_port", int{grpc_server->port()}}});
   core.Post([&] {
     plane->Start();
     certificate->Start();
@@ -215,6 +225,7 @@ absl::Status Run() {
     base::LogError("core_stuck", {{"remedy", "the Lease runs out by itself; ending without it"}});
     std::_Exit(1);  // joining the core would wait for it, too
   }
+  grpc_server->Stop();
   edge->Stop();
   core.Stop();
   heartbeat.reset();

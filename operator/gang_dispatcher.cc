@@ -5,25 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "operator/conditions.h"
+#include "operator/gang_decision.h"
 
 namespace asterism::operators {
-namespace {
-
-std::string_view ReasonWord(scheduler::QuotaReason reason) {
-  switch (reason) {
-    case scheduler::QuotaReason::kQuotaExceeded:
-      return wait_reason::kQuotaExceeded;
-    case scheduler::QuotaReason::kQueueStopped:
-      return wait_reason::kQueueStopped;
-    case scheduler::QuotaReason::kNotAllowed:
-      return wait_reason::kNotAllowed;
-  }
-  return wait_reason::kNotAllowed;
-}
-
-}  // namespace
-
 void GangDispatcher::Enqueue(WaitingGang gang) {
   gang.queued.waiting_since = clock_.Now();
   queue_.Put(gang.queued);
@@ -47,45 +31,21 @@ base::StringMap<GangDispatcher::Pending> GangDispatcher::PendingByQueue() const 
   return pending;
 }
 
-void GangDispatcher::CountUse() {
-  quota_.ClearUse();
+void GangDispatcher::CountUse(scheduler::QuotaTree& quota,
+                              std::span<const std::string> left_out) const {
+  quota.ClearUse();
   for (const auto& gang : feed_.ledger().Gangs()) {
-    quota_.AddUse(gang->queue, gang->product,
-                  gang->gpus_per_block * static_cast<int64_t>(gang->blocks.size()));
+    if (std::find(left_out.begin(), left_out.end(), gang->uid) == left_out.end()) {
+      quota.AddUse(gang->queue, gang->product,
+                   gang->gpus_per_block * static_cast<int64_t>(gang->blocks.size()));
+    }
   }
 }
 
-std::optional<Refusal> GangDispatcher::QuotaRefusal(const WaitingGang& gang,
-                                                    std::string_view product) const {
-  const auto refusal = quota_.Admit(gang.queued.queue, product, gang.queued.gpus);
-  if (!refusal) {
-    return std::nullopt;
-  }
-  return Refusal{std::string(ReasonWord(refusal->reason)), refusal->message};
-}
-
-GangDispatcher::Products GangDispatcher::AdmittedProducts(const WaitingGang& gang) const {
-  std::vector<std::string> candidates = gang.request.products;
-  if (candidates.empty()) {
-    candidates = feed_.ledger().product_names();
-    std::sort(candidates.begin(), candidates.end());
-  }
-  Products products;
-  for (std::string& product : candidates) {
-    if (std::optional<Refusal> refusal = QuotaRefusal(gang, product)) {
-      products.refused.push_back(*std::move(refusal));
-    } else {
-      products.admitted.push_back(std::move(product));
-    }
-  }
-  if (candidates.empty()) {
-    // No limit can be told to stand for a product that is not known: the engine says what is amiss.
-    std::optional<Refusal> refusal = QuotaRefusal(gang, "");
-    if (refusal && refusal->reason != wait_reason::kQuotaExceeded) {
-      products.refused.push_back(*std::move(refusal));
-    }
-  }
-  return products;
+scheduler::QuotaTree GangDispatcher::QuotaNow(std::span<const std::string> left_out) const {
+  scheduler::QuotaTree quota = quota_;
+  CountUse(quota, left_out);
+  return quota;
 }
 
 int64_t GangDispatcher::FreeGpus(size_t slot) {
@@ -123,52 +83,45 @@ bool GangDispatcher::StillRefused(const Entry& entry, const scheduler::Placement
          FreeGpus(request.gpu_slot) / gpus_of_pod < request.pods;
 }
 
-void GangDispatcher::Ask(Entry& entry, const scheduler::PlacementRequest& request,
-                         DispatchResult& result) {
+scheduler::PlacementOutcome GangDispatcher::Ask(Entry& entry,
+                                                const scheduler::PlacementRequest& request,
+                                                DispatchResult& result) {
   const scheduler::Ledger& ledger = feed_.ledger();
   const base::SteadyTime begin = clock_.SteadyNow();
-  result.outcome = scheduler::Place(request, ledger);
+  scheduler::PlacementOutcome outcome = scheduler::Place(request, ledger);
   result.decide = clock_.SteadyNow() - begin;
   result.asked = true;
   entry.verdict.reset();
-  if (!std::holds_alternative<scheduler::Placed>(result.outcome)) {
-    entry.verdict = Verdict{request, result.outcome, ledger.node_version(), ledger.room_version()};
+  if (!std::holds_alternative<scheduler::Placed>(outcome)) {
+    entry.verdict = Verdict{request, outcome, ledger.node_version(), ledger.room_version()};
   }
+  return outcome;
 }
 
 void GangDispatcher::Decide(Entry& entry, DispatchResult& result) {
   WaitingGang& gang = entry.gang;
-  const Products products = AdmittedProducts(gang);
-  if (products.admitted.empty() && !products.refused.empty()) {
-    result.refusal = products.refused.front();
-    return;
-  }
   if (gang.fit && entry.class_version != feed_.class_version()) {
     gang.request.node_classes = feed_.node_classes().Allowed(*gang.fit);
     entry.class_version = feed_.class_version();
   }
-  std::optional<scheduler::PlacementRequest> narrowed;
-  if (!products.refused.empty()) {
-    narrowed = gang.request;
-    narrowed->products = products.admitted;
-  }
-  const scheduler::PlacementRequest& request = narrowed ? *narrowed : gang.request;
-  if (StillRefused(entry, request)) {
-    result.outcome = entry.verdict->outcome;
-  } else {
-    Ask(entry, request, result);
-  }
-  if (const auto* placed = std::get_if<scheduler::Placed>(&result.outcome)) {
+  const auto ask = [&](const scheduler::PlacementRequest& request) {
+    if (StillRefused(entry, request)) {
+      return entry.verdict->outcome;
+    }
+    return Ask(entry, request, result);
+  };
+  GangDecision decision =
+      DecideGang(gang.queued, gang.request, quota_, feed_.ledger().product_names(), ask);
+  result.refusal = std::move(decision.refusal);
+  result.outcome = std::move(decision.outcome);
+  if (const auto* placed = std::get_if<scheduler::Placed>(&result.outcome);
+      placed != nullptr && !result.refusal) {
     quota_.AddUse(gang.queued.queue, placed->product, gang.queued.gpus);
-  } else if (narrowed && std::holds_alternative<scheduler::Never>(result.outcome)) {
-    result.refusal = products.refused.front();  // it may fit once the quota has room again
-  } else if (auto* later = std::get_if<scheduler::NotNow>(&result.outcome); later && narrowed) {
-    later->message += " (" + products.refused.front().message + ")";
   }
 }
 
 void GangDispatcher::Pass(const std::function<void(const DispatchResult&)>& visit) {
-  CountUse();
+  CountUse(quota_, {});
   std::vector<std::string> order;
   order.reserve(queue_.size());
   queue_.ForEach([&](const scheduler::QueuedGang& gang) { order.push_back(gang.uid); });

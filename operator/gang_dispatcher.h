@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -72,7 +73,12 @@ class GangDispatcher {
   };
   base::StringMap<Pending> PendingByQueue() const;  // O(waiting gangs)
 
+  // First to last.
+  const scheduler::GangQueue& queue() const { return queue_; }
+
   void SetQuota(scheduler::QuotaTree quota) { quota_ = std::move(quota); }
+  // With what all gangs hold counted, but for those with these uids. O(gangs).
+  scheduler::QuotaTree QuotaNow(std::span<const std::string> left_out = {}) const;
 
   // Calls `visit` for each gang. `visit` books what was placed (Ledger::PutGang) and may call
   // Remove for the gang it is called with, and for no other.
@@ -91,17 +97,11 @@ class GangDispatcher {
     std::optional<uint64_t> class_version;  // of request.node_classes, once it comes from `fit`
     std::optional<Verdict> verdict;
   };
-  // Products that the gang may have by quota.
-  struct Products {
-    std::vector<std::string> admitted;
-    std::vector<Refusal> refused;
-  };
 
-  void CountUse();
-  std::optional<Refusal> QuotaRefusal(const WaitingGang& gang, std::string_view product) const;
-  Products AdmittedProducts(const WaitingGang& gang) const;
+  void CountUse(scheduler::QuotaTree& quota, std::span<const std::string> left_out) const;
   void Decide(Entry& entry, DispatchResult& result);
-  void Ask(Entry& entry, const scheduler::PlacementRequest& request, DispatchResult& result);
+  scheduler::PlacementOutcome Ask(Entry& entry, const scheduler::PlacementRequest& request,
+                                  DispatchResult& result);
   bool StillRefused(const Entry& entry, const scheduler::PlacementRequest& request);
   int64_t FreeGpus(size_t slot);
 

@@ -76,6 +76,7 @@ class JobController {
   void ReportQueue();
 
   GangDispatcher& dispatcher() { return dispatcher_; }
+  const GangDispatcher& dispatcher() const { return dispatcher_; }
   // For status pages and tests; sorted by uid.
   const std::map<std::string, std::unique_ptr<JobState>, std::less<>>& jobs() const {
     return jobs_;

@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "operator/conditions.h"
 #include "operator/job_controller.h"
+#include "operator/placement_outcome.h"
 
 namespace asterism::operators {
 namespace {
@@ -14,37 +15,6 @@ namespace {
 constexpr absl::Duration kPassSettle = absl::Milliseconds(5);
 constexpr absl::Duration kWithdrawBackOff = absl::Seconds(5);
 constexpr absl::Duration kWithdrawBackOffMax = absl::Seconds(300);
-
-std::string_view ReasonOf(scheduler::WaitReason reason) {
-  switch (reason) {
-    case scheduler::WaitReason::kNoCapacity:
-      return wait_reason::kNoCapacity;
-    case scheduler::WaitReason::kFragmented:
-      return wait_reason::kFragmented;
-    case scheduler::WaitReason::kLevelUnavailable:
-      return wait_reason::kLevelUnavailable;
-    case scheduler::WaitReason::kProductUnavailable:
-      return wait_reason::kProductUnavailable;
-  }
-  return wait_reason::kNoCapacity;
-}
-
-// Why the engine gave no place; empty reason for a Placed.
-struct NoPlace {
-  std::string reason;
-  std::string message;
-  std::string nearest_change;
-};
-
-NoPlace NoPlaceOf(const scheduler::PlacementOutcome& outcome) {
-  if (const auto* later = std::get_if<scheduler::NotNow>(&outcome)) {
-    return {std::string(ReasonOf(later->reason)), later->message, later->nearest_change};
-  }
-  if (const auto* never = std::get_if<scheduler::Never>(&outcome)) {
-    return {std::string(wait_reason::kNeverFits), never->message, ""};
-  }
-  return {};
-}
 
 std::string DigestOf(const std::vector<scheduler::RankBlock>& blocks) {
   uint64_t hash = base::kFnv1aSeed;
@@ -134,20 +104,13 @@ void JobController::ApplyPlacement(JobState& state, const scheduler::Placed& pla
           .epoch = status.placement.epoch};
     }
   }
-  const auto domain_of = [&](std::string_view node) -> std::string {
-    const topology::NodeId id = cluster.FindNode(node);
-    const size_t level = cluster.level_count() > 1 ? 1 : 0;
-    return id.valid() ? cluster.domain_name(level, cluster.DomainOf(level, id)) : "";
-  };
-  status.placement.runs = RunsOf(state.blocks, state.admission.shape.processes_per_pod, domain_of);
+  status.placement.runs = RunsOf(state.blocks, state.admission.shape.processes_per_pod,
+                                 [&](std::string_view node) { return DomainOf(node, cluster); });
   status.placement.digest = DigestOf(state.blocks);
-  status.placement.levels.clear();
+  status.placement.levels = LevelsOf(placed, cluster);
   std::string spread;
-  for (const scheduler::LevelUse& use : placed.levels) {
-    status.placement.levels.push_back(
-        {cluster.level_name(use.level), use.domains, use.ring_cuts, use.ring_cuts_minimum});
-    spread += fmt::format("{}{} {}", spread.empty() ? "" : ", ", use.domains,
-                          cluster.level_name(use.level));
+  for (const PlacementLevelStatus& use : status.placement.levels) {
+    spread += fmt::format("{}{} {}", spread.empty() ? "" : ", ", use.domains, use.level);
   }
   const auto pods = static_cast<int64_t>(state.blocks.size());
   status.waiting = {};

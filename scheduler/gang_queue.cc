@@ -48,4 +48,8 @@ size_t GangQueue::Position(std::string_view uid) const {
   return static_cast<size_t>(std::distance(gangs_.begin(), it->second)) + 1;
 }
 
+size_t GangQueue::PositionFor(const QueuedGang& gang) const {
+  return static_cast<size_t>(std::distance(gangs_.begin(), gangs_.lower_bound(gang))) + 1;
+}
+
 }  // namespace asterism::scheduler

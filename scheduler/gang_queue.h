@@ -11,7 +11,8 @@
 // Order: higher priority first, then the older job, then by name, then by uid. How long a gang has
 // waited does not change its place.
 //
-// Thread-safety: none. Cost: Put, Remove and Find O(log n); Position O(n).
+// Thread-safety: none. Cost: Put, Remove and Find O(log n); Position and
+// PositionFor O(n).
 #pragma once
 
 #include <cstddef>
@@ -45,6 +46,8 @@ class GangQueue {
   const QueuedGang* Find(std::string_view uid) const;  // valid until the next change
   // 1-based; 0 when it does not wait.
   size_t Position(std::string_view uid) const;
+  // Where a gang would stand that does not wait yet: 1 is next.
+  size_t PositionFor(const QueuedGang& gang) const;
   size_t size() const { return gangs_.size(); }
   bool empty() const { return gangs_.empty(); }
 

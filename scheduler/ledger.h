@@ -147,6 +147,7 @@ class Ledger {
   std::vector<std::shared_ptr<const GangView>> Gangs() const;
 
   const topology::Cluster& cluster() const;
+  std::shared_ptr<const topology::Cluster> shared_cluster() const;
   // Rows by NodeId; free may be negative in a slot when over-committed.
   size_t node_count() const;
   const NodeState& node_state(NodeId node) const;
@@ -168,6 +169,7 @@ class Ledger {
   // Of the nodes of the model that are known; indices are valid until the next change.
   const std::vector<std::string>& product_names() const;
   std::string resource_name(size_t slot) const;  // "slot 9" where it has no name
+  size_t resource_count() const;                 // slots that have a name
 
   // GPUs (in `gpu_slot`) held by gangs of a queue; the present sum, never stored.
   int64_t GpusOfQueue(std::string_view queue) const;

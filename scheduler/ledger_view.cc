@@ -59,6 +59,10 @@ const topology::Cluster& Ledger::cluster() const {
   return *impl_->rows.cluster();
 }
 
+std::shared_ptr<const topology::Cluster> Ledger::shared_cluster() const {
+  return impl_->rows.cluster();
+}
+
 size_t Ledger::node_count() const {
   return impl_->rows.node_count();
 }
@@ -186,6 +190,10 @@ const std::vector<std::string>& Ledger::product_names() const {
 
 std::string Ledger::resource_name(size_t slot) const {
   return slot < impl_->table.size() ? impl_->table.name(slot) : "slot " + std::to_string(slot);
+}
+
+size_t Ledger::resource_count() const {
+  return impl_->table.size();
 }
 
 }  // namespace asterism::scheduler

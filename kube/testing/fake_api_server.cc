@@ -258,6 +258,10 @@ FakeApiServer::Outcome FakeApiServer::DoCreate(const ResourceType& type,
                                                const std::string& namespace_name,
                                                const std::string& body, bool dry_run) {
   ASSIGN_OR_RETURN(Json object, ParseObject(body));
+  if (const auto review = reviews_.find(type.plural); review != reviews_.end()) {
+    review->second(object);
+    return Reply{201, "application/json", object.dump()};
+  }
   Json& metadata = object["metadata"];
   if (!metadata.is_object()) {
     return Invalid(type, "metadata.name", "Required value: name or generateName is required");

@@ -65,6 +65,9 @@ struct Fault {
 using Admission = std::function<absl::Status(const ResourceType& type, std::string_view verb,
                                              nlohmann::json& object)>;
 
+// Fills in the status of a review (TokenReview, SubjectAccessReview) from its spec.
+using Review = std::function<void(nlohmann::json& object)>;
+
 class FakeApiServer final : public Client, public WatchSource {
  public:
   FakeApiServer(const base::Clock& clock, base::Executor& executor, FakeApiServerOptions options);
@@ -101,6 +104,9 @@ class FakeApiServer final : public Client, public WatchSource {
   void InjectFault(Fault fault);
   void ClearFaults() { faults_.clear(); }
   void SetAdmission(Admission admission) { admission_ = std::move(admission); }
+  // Creating an object of this kind ("tokenreviews") is answered by `review`, and nothing is
+  // stored.
+  void SetReview(const std::string& plural, Review review) { reviews_[plural] = std::move(review); }
   // Nothing answers, streams break: as if the process were away.
   void SetDown(bool down);
   void Compact() { store_.Compact(); }
@@ -152,6 +158,7 @@ class FakeApiServer final : public Client, public WatchSource {
   FakeStore store_;
   FakeWatches watches_;
   Admission admission_;
+  std::map<std::string, Review, std::less<>> reviews_;  // by plural
   std::vector<Fault> faults_;
   bool down_ = false;
   std::map<std::string, int> requests_;

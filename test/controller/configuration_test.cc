@@ -54,7 +54,7 @@ bindDeadlineSeconds: 12.5
 commit: Scheduler
 taintNodes: false
 podWatch: All
-ports: {https: 0, metrics: 9090}
+ports: {https: 0, metrics: 9090, grpc: 9091}
 leaderElection: {leaseDurationSeconds: 3, renewDeadlineSeconds: 2, retryPeriodSeconds: 0.5}
 tls: {mode: Files, certFile: /tls/tls.crt, keyFile: /tls/tls.key, clientCaFile: /tls/ca.crt}
 )");
@@ -65,7 +65,7 @@ tls: {mode: Files, certFile: /tls/tls.crt, keyFile: /tls/tls.key, clientCaFile: 
   EXPECT_EQ(NodeSelectorOf(*configuration).size(), 1u);
   EXPECT_EQ(configuration->bind_deadline, absl::Milliseconds(12'500));
   EXPECT_FALSE(configuration->taint_nodes);
-  EXPECT_EQ(configuration->ports, (PortConfiguration{0, 9090}));
+  EXPECT_EQ(configuration->ports, (PortConfiguration{0, 9090, 9091}));
   EXPECT_EQ(configuration->leader_election.retry_period, absl::Milliseconds(500));
   EXPECT_EQ(configuration->tls.client_ca_file, "/tls/ca.crt");
 }
@@ -142,6 +142,8 @@ TEST(Configuration, RefusesWrongValuesWithARemedy) {
       {"ports: {https: 80.5}", "ports.https: \"80.5\" is not a port"},
       {"ports: {https: 99999999999}", "ports.https: \"99999999999\" is not a port"},
       {"ports: {https: 8080}", "ports.metrics: 8080 is ports.https too: use two ports"},
+      {"ports: {https: 9443}", "ports.grpc: 9443 is ports.https too: use two ports"},
+      {"ports: {metrics: 9443}", "ports.grpc: 9443 is ports.metrics too: use two ports"},
       {"leaderElection: {renewDeadlineSeconds: 15}",
        "leaderElection.leaseDurationSeconds: 15 is not more than renewDeadlineSeconds (15)"},
       {"leaderElection: {renewDeadlineSeconds: 2.4}",
@@ -209,7 +211,8 @@ Configuration DrawConfiguration() {
   drawn.scheduler_name = "s" + name("abc019").substr(0, 30);
   drawn.node_selector = *rc::gen::element<std::string>("", "pool=gpu", "a in (b, c),!d");
   drawn.bind_deadline = absl::Milliseconds(*rc::gen::inRange(1000, 3'600'000));
-  drawn.ports = {*rc::gen::inRange(1, 30'000), *rc::gen::inRange(30'000, 65'536)};
+  drawn.ports = {*rc::gen::inRange(1, 30'000), *rc::gen::inRange(30'000, 50'000),
+                 *rc::gen::inRange(50'000, 65'536)};
   const int lease_seconds = *rc::gen::inRange(1, 3601);
   const int renew_ms = *rc::gen::inRange(300, lease_seconds * 1000);
   drawn.leader_election = {absl::Seconds(lease_seconds), absl::Milliseconds(renew_ms),
@@ -241,7 +244,7 @@ TEST(ConfigurationToYaml, ShowsTheDefaultWhereItDiffers) {
   const std::string yaml = ConfigurationToYaml(configuration);
   EXPECT_THAT(yaml, HasSubstr("bindDeadlineSeconds: 60  # default: 30\n"));
   EXPECT_THAT(yaml, HasSubstr("taintNodes: false\n"));
-  EXPECT_THAT(yaml, HasSubstr("ports:\n  https: 8443\n  metrics: 8080\n"));
+  EXPECT_THAT(yaml, HasSubstr("ports:\n  https: 8443\n  metrics: 8080\n  grpc: 9443\n"));
 }
 
 TEST(DiffForReload, SaysNothingWhenNothingChanged) {
@@ -255,7 +258,7 @@ TEST(DiffForReload, TakesOverOnlyWhatIsSafe) {
   const Configuration running;
   Configuration wanted;
   wanted.bind_deadline = absl::Seconds(60);
-  wanted.ports.https = 9443;
+  wanted.ports.https = 7443;
   wanted.levels.erase(wanted.levels.begin() + 1);
   const ReloadDifference difference = DiffForReload(running, wanted);
   EXPECT_THAT(difference.applied, ElementsAre("bindDeadlineSeconds"));

@@ -27,9 +27,11 @@ class EndpointPublisherTest : public ::testing::Test {
   std::unique_ptr<EndpointPublisher> Start(const std::string& address) {
     auto publisher = std::make_unique<EndpointPublisher>(
         executor_, server_, [this] { return may_write_; },
-        EndpointPublisherOptions{
-            .endpoint = {.namespace_name = kSystem, .pod_ip = address, .port = 8443},
-            .field_manager = "asterism-controller"});
+        EndpointPublisherOptions{.endpoint = {.namespace_name = kSystem,
+                                              .pod_ip = address,
+                                              .port = 8443,
+                                              .grpc_port = 9443},
+                                 .field_manager = "asterism-controller"});
     publisher->Start();
     executor_.RunFor(absl::Milliseconds(100));
     return publisher;
@@ -51,11 +53,12 @@ class EndpointPublisherTest : public ::testing::Test {
   }
   // What a leader of the past had on its way.
   void WriteLate(const std::string& address, const std::string& resource_version) {
-    server_.Patch(kube::kEndpointSlices, kSlice,
-                  EndpointSliceBody({.namespace_name = kSystem, .pod_ip = address, .port = 8443},
-                                    resource_version),
-                  {.type = kube::PatchType::kApply, .field_manager = "asterism-controller"},
-                  [](auto) {});
+    server_.Patch(
+        kube::kEndpointSlices, kSlice,
+        EndpointSliceBody(
+            {.namespace_name = kSystem, .pod_ip = address, .port = 8443, .grpc_port = 9443},
+            resource_version),
+        {.type = kube::PatchType::kApply, .field_manager = "asterism-controller"}, [](auto) {});
     executor_.RunFor(absl::Milliseconds(100));
   }
 
@@ -70,6 +73,7 @@ TEST_F(EndpointPublisherTest, PublishesOnceAndThenOnlyLooks) {
   const auto publisher = Start("10.0.0.1");
   EXPECT_EQ(Address(), "10.0.0.1");
   EXPECT_EQ(Slice()["ports"][1]["port"], 8443);
+  EXPECT_EQ(Slice()["ports"][2], json({{"name", "grpc"}, {"protocol", "TCP"}, {"port", 9443}}));
   EXPECT_EQ(Slice()["addressType"], "IPv4");
   EXPECT_EQ(Slice()["metadata"]["labels"]["kubernetes.io/service-name"], "asterism-extender");
   EXPECT_EQ(Owner(), "service-1") << "removing the chart must remove it";

@@ -73,6 +73,7 @@ class FakeCluster {
 
   kube::testing::FakeApiServer& server() { return *server_; }
   base::Rng& rng() { return rng_; }
+  const base::Clock& clock() const { return clock_; }
   // Of controllers that start from now on.
   Configuration& configuration() { return configuration_; }
   base::SimExecutor& executor() { return executor_; }

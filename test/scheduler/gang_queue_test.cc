@@ -72,6 +72,16 @@ TEST(GangQueue, AChangeMovesTheGangButNotTheStartOfItsWait) {
   EXPECT_EQ(queue.Find("b")->waiting_since, At(1000)) << "it began to wait again";
 }
 
+TEST(GangQueue, TellsWhereANewGangWouldStand) {
+  GangQueue queue;
+  EXPECT_EQ(queue.PositionFor(Entry("x", 0, 5)), 1u);
+  queue.Put(Entry("a", 0, 1));
+  queue.Put(Entry("b", 0, 9));
+  EXPECT_EQ(queue.PositionFor(Entry("x", 0, 5)), 2u);
+  EXPECT_EQ(queue.PositionFor(Entry("x", 7, 5)), 1u);
+  EXPECT_EQ(queue.PositionFor(Entry("x", -7, 5)), 3u);
+}
+
 TEST(GangQueue, RemovesAGangByTheUidThatItHoldsItself) {
   GangQueue queue;
   queue.Put(Entry("a", 0, 10));

@@ -8,6 +8,11 @@ controller (controller/configuration_fields.cc), which would refuse to start; te
 {{- if eq (int .ports.https) (int .ports.metrics) }}
 {{- fail (printf "config.ports.metrics: %v is config.ports.https too: use two ports" .ports.metrics) }}
 {{- end }}
+{{- range $other := list "https" "metrics" }}
+{{- if eq (int $.ports.grpc) (int (get $.ports $other)) }}
+{{- fail (printf "config.ports.grpc: %v is config.ports.%s too: use two ports" $.ports.grpc $other) }}
+{{- end }}
+{{- end }}
 {{- if and (eq (.commit | default "Scheduler") "Direct") (not .taintNodes) }}
 {{- fail "config.commit: Direct needs nodes that no other scheduler uses: set config.taintNodes to true, or use Scheduler" }}
 {{- end }}

@@ -157,7 +157,8 @@ class Controller:
 
 
 def with_ports(config, ports):
-    """The text with its line `ports` replaced, or added. Rendered by Helm the value is a block of two lines."""
-    line = f"ports: {{https: {ports['https']}, metrics: {ports['metrics']}}}\n"
+    """The text with its line `ports` replaced, or added. Rendered by Helm the value is a block of lines. gRPC takes any free
+    port, which the log tells."""
+    line = f"ports: {{https: {ports['https']}, metrics: {ports['metrics']}, grpc: 0}}\n"
     text, count = re.subn(r"(?m)^ports:.*\n(?:[ \t]+.*\n)*", line, config.rstrip("\n") + "\n")
     return text if count else text + line

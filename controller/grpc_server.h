@@ -1,0 +1,86 @@
+// File: controller/grpc_server.h
+//
+// The gRPC server: listens, presents the certificate of the moment, tells over grpc.health.v1
+// whether this process leads, and describes itself by reflection.
+//
+//   ASSIGN_OR_RETURN(auto server, GrpcServer::Start(edge, [&] { return plane.leading(); },
+//                                                   {.port = 9443, .certificates = source}));
+//   server->Stop();
+//
+// A connection keeps the certificate that it began with. When the source hands out another, a
+// second server takes the port over (SO_REUSEPORT), streams of the first are asked to connect
+// again, its calls end within `drain`, and whatever is left then is cut. Material that gRPC does
+// not take leaves the old one in use, with one warning.
+//
+// Health of "" and of "asterism.v1.Placement": SERVING while `serving` says so, looked at every
+// `health_period`. Health and reflection need no identity.
+//
+// Bounds: 1 MiB a message, 24 KiB of headers, 128 calls a connection, 64 MiB for buffers of all; a
+// silent peer is asked every 60 s and dropped after 20 s more; one that pings more often than every
+// 10 s is cut off. The number of calls is bounded by call_gate.h.
+//
+// Thread-safety: Start, Stop and the destructor belong to one owner. Cost: one thread of ours
+// beside those of gRPC.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/executor.h"
+#include "controller/placement_edge.h"
+#include "server/certificate_source.h"
+
+namespace asterism::controller {
+
+struct GrpcServerOptions {
+  std::string address = "0.0.0.0";  // an IP address; "::" takes IPv4 too
+  uint16_t port = 0;                // 0: any free one, see port()
+  // Outlives the server. Null: only with `plain`, and then nothing is encrypted.
+  server::CertificateSource* certificates = nullptr;
+  bool plain = false;
+  absl::Duration look_period = absl::Milliseconds(250);  // at the certificates
+  absl::Duration health_period = absl::Milliseconds(500);
+  absl::Duration drain = absl::Seconds(10);
+};
+
+class GrpcServer {
+ public:
+  // Listens when it returns. Errors name what is wrong and what to do.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(PlacementEdge& edge,
+                                                           std::function<bool()> serving,
+                                                           GrpcServerOptions options);
+  ~GrpcServer();  // Stop
+
+  uint16_t port() const { return options_.port; }
+  // Takes no new call, ends streams, lets calls that have begun finish within a second, cuts the
+  // rest. Again is harmless.
+  void Stop();
+
+ private:
+  struct Generation;
+
+  GrpcServer(PlacementEdge& edge, std::function<bool()> serving, GrpcServerOptions options);
+  absl::StatusOr<std::unique_ptr<Generation>> Listen(
+      std::shared_ptr<const server::TlsMaterial> material);
+  void Look();
+  void TellHealth();
+  static void Retire(Generation& generation, absl::Duration drain);
+
+  PlacementEdge& edge_;
+  const std::function<bool()> serving_;
+  GrpcServerOptions options_;
+  std::unique_ptr<Generation> current_;
+  std::shared_ptr<const server::TlsMaterial> refused_;  // told about already
+  bool stopped_ = false;
+  base::ThreadExecutor executor_{"grpc"};
+  base::OwnedTimer look_timer_;
+  base::OwnedTimer health_timer_;
+};
+
+}  // namespace asterism::controller

@@ -1,0 +1,34 @@
+#include "controller/placement_edge.h"
+
+#include <utility>
+
+#include "controller/placement_service.h"
+#include "grpcpp/impl/service_type.h"
+
+namespace asterism::controller {
+
+PlacementEdge::PlacementEdge(Dependencies dependencies, PlacementEdgeOptions options)
+    : dependencies_(dependencies),
+      options_(options),
+      gate_(dependencies_.clock, dependencies_.registry, options_.gate),
+      identity_(dependencies_.clock, dependencies_.client, options_.reviews),
+      access_(dependencies_.clock, dependencies_.client, options_.reviews),
+      desk_({dependencies_.clock, dependencies_.core, worker_, dependencies_.plane, access_}),
+      watch_({dependencies_.clock, dependencies_.core, worker_, dependencies_.plane, identity_,
+              access_},
+             options_.watch) {}
+
+std::unique_ptr<grpc::Service> PlacementEdge::MakeService(
+    std::shared_ptr<const std::atomic<bool>> retired) {
+  return MakePlacementService({.core = dependencies_.core,
+                               .worker = worker_,
+                               .plane = dependencies_.plane,
+                               .identity = identity_,
+                               .desk = desk_,
+                               .watch = watch_,
+                               .gate = gate_,
+                               .default_deadline = options_.default_deadline},
+                              std::move(retired));
+}
+
+}  // namespace asterism::controller

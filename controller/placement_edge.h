@@ -1,0 +1,68 @@
+// File: controller/placement_edge.h
+//
+// All that stands between gRPC and the control plane: who calls, what it may, the desk and the
+// watch that answer, and a thread for what takes long.
+//
+//   PlacementEdge edge({clock, core, client, plane, registry}, {});
+//   StatusOr<...> server = GrpcServer::Start(edge, [&] { return plane.leading(); }, options);
+//
+// Thread-safety: construct it before the core has work for it; destroy it after the server has
+// stopped and the core runs no more. Cost: one thread.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/executor.h"
+#include "base/metrics.h"
+#include "controller/access_review.h"
+#include "controller/call_gate.h"
+#include "controller/caller_identity.h"
+#include "controller/control_plane.h"
+#include "controller/placement_desk.h"
+#include "controller/queue_watch.h"
+#include "controller/review_cache.h"
+#include "kube/client.h"
+
+namespace grpc {
+class Service;
+}  // namespace grpc
+
+namespace asterism::controller {
+
+struct PlacementEdgeOptions {
+  ReviewCacheOptions reviews;
+  QueueWatchOptions watch;
+  CallGateOptions gate;
+  absl::Duration default_deadline = absl::Seconds(10);  // of a call that states none
+};
+
+class PlacementEdge {
+ public:
+  struct Dependencies {
+    const base::Clock& clock;
+    base::Executor& core;
+    kube::Client& client;
+    ControlPlane& plane;
+    base::MetricRegistry& registry;
+  };
+
+  PlacementEdge(Dependencies dependencies, PlacementEdgeOptions options);
+
+  // One for each server; see MakePlacementService.
+  std::unique_ptr<grpc::Service> MakeService(std::shared_ptr<const std::atomic<bool>> retired);
+
+ private:
+  const Dependencies dependencies_;
+  const PlacementEdgeOptions options_;
+  CallGate gate_;
+  CallerIdentity identity_;
+  AccessReview access_;
+  base::ThreadExecutor worker_{"placement"};
+  PlacementDesk desk_;
+  QueueWatch watch_;
+};
+
+}  // namespace asterism::controller

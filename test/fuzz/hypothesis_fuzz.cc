@@ -1,0 +1,24 @@
+// Reads any bytes as a WhatIfRequest, and what it asks about.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "asterism/v1/placement.pb.h"
+#include "base/check.h"
+#include "controller/hypothesis.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  asterism::v1::WhatIfRequest request;
+  if (!request.ParseFromArray(data, static_cast<int>(size))) {
+    return 0;
+  }
+  const auto hypothesis = asterism::controller::ReadHypothesis(request);
+  if (!hypothesis.ok()) {
+    CHECK_THAT(!hypothesis.status().message().empty(), "an error without a message");
+    return 0;
+  }
+  CHECK_THAT(!hypothesis->job.meta.namespace_name.empty(), "a job without a namespace");
+  CHECK_THAT(hypothesis->changes.size() <= static_cast<size_t>(asterism::controller::kChangesMax),
+             "more changes than may be");
+  return 0;
+}
