@@ -102,9 +102,9 @@ TEST_F(CertificateKeeperTest, TheLeaderMakesWhatTheStandbyShowsToo) {
               HasSubstr("asterism_certificate_renewals_total{certificate=\"server\"} 1"));
 }
 
-TEST_F(CertificateKeeperTest, AnIdleDayWritesNothing) {
+TEST_F(CertificateKeeperTest, AnIdleHourWritesNothing) {
   const auto leader = Start(true);
-  executor_.RunFor(kOneDay);
+  executor_.RunFor(absl::Hours(1));
   EXPECT_EQ(Writes(), 3);
 }
 
@@ -128,9 +128,9 @@ TEST_F(CertificateKeeperTest, RenewsWithoutARestartLongBeforeTheEnd) {
   const auto standby = Start(false);
   const std::string first = Value(kServerSecret, "tls.crt");
   const std::string trusted = Value(kSchedulerSecret, "ca.crt");
-  for (int day = 0; day < 365; ++day) {
-    clock_.Advance(kOneDay);
-    executor_.RunFor(absl::Minutes(2));
+  for (int day = 0; day < 365; day += 5) {
+    clock_.Advance(5 * kOneDay);
+    executor_.RunFor(absl::Seconds(30));
     ASSERT_TRUE(Trusted(*leader)) << day;
     ASSERT_TRUE(Trusted(*standby)) << day;
   }
