@@ -85,7 +85,7 @@ def build_programs():
     began = time.monotonic()
     builds = [
         _Build("Kubernetes", "10 to 15 minutes the first time, then no time", [places.RIG / "build"]),
-        _Build("Asterism", "about 5 minutes the first time, then some seconds", [places.SOURCE / "test/build", "ci", "asterism-controller"]),
+        _Build("Asterism", "about 5 minutes the first time, then some seconds", [places.SOURCE / "test/build", "ci", "asterism-controller", "kubectl-asterism"]),
     ]
     try:
         failed = _watch(builds, began)

@@ -1,6 +1,6 @@
 """Prints the job as it runs: the tree of the topology, the rank map, the time of each stage, and how to look further."""
 
-from harness import placement, pods as pod_facts
+from harness import placement, places, pods as pod_facts
 
 _LEVEL = "supernode"
 _SHOWN = 3
@@ -81,8 +81,10 @@ def how_to_go_on(demo):
     metrics = f"https://localhost:{demo.metrics_port}"
     print(f"""It goes on running. Look further:
 
-    . {environment}; export PATH=$ASTERISM_RIG_BIN:$PATH
+    . {environment}; export PATH=$ASTERISM_RIG_BIN:{places.SOURCE / "build/ci/cli"}:$PATH
     kubectl get trainingjobs,queues -A
+    kubectl asterism explain llama -n research
+    kubectl asterism topology --server https://localhost:{demo.metrics_port} --certificate-authority $ASTERISM_EXTENDER_CA
     kubectl -n research describe tj llama
     kubectl -n research get pods -o wide
     curl -s --cacert $ASTERISM_EXTENDER_CA {metrics}/metrics | grep ^asterism_ | grep -v _bucket   # also /healthz /readyz /configz
