@@ -31,10 +31,12 @@ bool HasHostPort(const json& container) {
   });
 }
 
-// The class table leaves this label out.
+// The class table leaves out this label, and names.
 bool NamesHost(const json& term) {
-  return AnyOf(Part(term, "matchExpressions"),
-               [](const json& requirement) { return Part(requirement, "key") == kHostnameLabel; });
+  return AnyOf(
+             Part(term, "matchExpressions"),
+             [](const json& requirement) { return Part(requirement, "key") == kHostnameLabel; }) ||
+         !Part(term, "matchFields").empty();
 }
 
 // A claim may have no volume yet, and then waits for the scheduler to choose the node.
@@ -71,7 +73,7 @@ std::string WhyNotDirect(const json& pod_spec) {
            "nodeSelectorTerms");
   if (AnyOf(node_terms, NamesHost) ||
       Part(Part(pod_spec, "nodeSelector"), "kubernetes.io/hostname").is_string()) {
-    return needs("a selection by kubernetes.io/hostname");
+    return needs("a selection of nodes by name");
   }
   if (AnyOf(Part(pod_spec, "containers"), HasHostPort) ||
       AnyOf(Part(pod_spec, "initContainers"), HasHostPort)) {

@@ -152,8 +152,10 @@ void CheckAffinity(const JsonFields& pod) {
         requirement.Fail("key", kNamesNodes);
       }
     }
-    if (!term.Objects("matchFields", kListMax).empty()) {
-      term.Fail("matchFields", kNamesNodes);
+    for (const JsonFields& requirement : term.Objects("matchFields", kListMax)) {
+      if (requirement.String("operator") == "In") {
+        requirement.Fail("key", kNamesNodes);
+      }
     }
   }
   if (pod.Pairs("nodeSelector").contains(kHostnameLabel)) {

@@ -25,8 +25,7 @@ TEST(WhyNotDirectTest, PlainPodsNeedNoScheduler) {
             "");
   EXPECT_EQ(Why(R"({"affinity": {"nodeAffinity":
                     {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms":
-                      [{"matchExpressions": [{"key": "pool", "operator": "Exists"}],
-                        "matchFields": [{"key": "metadata.name", "values": ["a"]}]}]}},
+                      [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]}},
                     "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}})"),
             "");
 }
@@ -44,11 +43,15 @@ TEST(WhyNotDirectTest, NamesWhatOnlyKubeSchedulerCanDo) {
   EXPECT_THAT(Why(R"({"affinity": {"podAffinity":
                       {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}})"),
               HasSubstr("affinity.podAffinity"));
-  EXPECT_THAT(Why(R"({"nodeSelector": {"kubernetes.io/hostname": "a"}})"), HasSubstr("hostname"));
+  EXPECT_THAT(Why(R"({"nodeSelector": {"kubernetes.io/hostname": "a"}})"), HasSubstr("by name"));
   EXPECT_THAT(Why(R"({"affinity": {"nodeAffinity":
                       {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms":
                         [{"matchExpressions": [{"key": "kubernetes.io/hostname"}]}]}}}})"),
-              HasSubstr("hostname"));
+              HasSubstr("by name"));
+  EXPECT_THAT(Why(R"({"affinity": {"nodeAffinity":
+                      {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms":
+                        [{"matchFields": [{"key": "metadata.name", "operator": "NotIn"}]}]}}}})"),
+              HasSubstr("by name"));
   EXPECT_THAT(Why(R"({"containers": [{}, {"ports": [{"hostPort": 80}]}]})"), HasSubstr("hostPort"));
   EXPECT_THAT(Why(R"({"initContainers": [{"ports": [{"hostPort": 80}]}]})"), HasSubstr("hostPort"));
 }

@@ -111,8 +111,9 @@ TEST(CheckPodTemplate, RefusesWhatHasAnOwnerElsewhere) {
             "operator": "In", "values": ["a"]}]}]}}}})",
        node_terms + "[0].matchExpressions[0].key: " + single_nodes},
       {R"({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
-           {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name"}]}]}}}})",
-       node_terms + "[0].matchFields: " + single_nodes},
+           {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name",
+            "operator": "In", "values": ["a"]}]}]}}}})",
+       node_terms + "[0].matchFields[0].key: " + single_nodes},
       {R"({"hostname": "x"})",
        "spec.template.spec.hostname: the rank decides the host name: leave it out"},
       {R"({"subdomain": "x"})",
