@@ -1,10 +1,8 @@
 """Installs the chart on a rig, as a user would, for a controller that runs as a local process."""
 
-import base64
 import json
 import subprocess
 import tempfile
-from pathlib import Path
 
 from harness import places
 from harness.failure import Failed
@@ -40,9 +38,10 @@ def install(rig, config=None):
 
 def bring_authority(rig):
     """asterism-scheduler runs already and trusts the rig's authority, so the controller has to sign with that one."""
-    files = {"tls.crt": rig["ASTERISM_EXTENDER_CA"], "tls.key": rig["ASTERISM_EXTENDER_CA_KEY"]}
-    data = {key: base64.b64encode(Path(file).read_bytes()).decode() for key, file in files.items()}
-    rig.kubectl("--namespace", NAMESPACE, "patch", "secret", "asterism-authority", "--type=merge", "--patch", json.dumps({"data": data}))
+    # As docs/operations.md says.
+    files = (f"--from-file=tls.crt={rig['ASTERISM_EXTENDER_CA']}", f"--from-file=tls.key={rig['ASTERISM_EXTENDER_CA_KEY']}")
+    made = rig.kubectl("-n", NAMESPACE, "create", "secret", "generic", "asterism-authority", *files, "--dry-run=client", "-o", "yaml")
+    rig.kubectl("apply", "-f", "-", text=made)
 
 
 def write_scheduler_config(path):

@@ -9,7 +9,7 @@ from harness.failure import require, require_equal
 from harness.scenario import scenario
 
 # Verbs that the text speaks of.
-_NAMES = ("kubectl apply", "kubectl asterism explain", "kubectl -n asterism-system create secret tls", "helm uninstall")
+_NAMES = ("kubectl apply", "kubectl asterism explain", "helm uninstall", "kubectl apply --dry-run=server")
 # Commands that are not typed here, by their beginnings, with the reason.
 _ELSEWHERE = {
     "helm ": "test/chart/install_test types them",
@@ -18,6 +18,10 @@ _ELSEWHERE = {
     "kubectl asterism TAB": "a key",
     "kubectl -n asterism-system port-forward": "pods of the rig run no program",
     "curl --cacert": "goes through that port-forward",
+    "kubectl -n asterism-system create secret generic asterism-authority": "harness/chart.py types it for each rig",
+    **dict.fromkeys(("call() {", "kubectl create --dry-run=client -o json -f job.yaml", "{removeJob", "{addNodes", "{cordonNodes", "{gpus: 256}",
+                     "echo '{"), "grpcurl is no package of Debian: scenarios/placement_service asks the same with placement_client"),
+    "sleep 15": "the way from there to the next line",
     "kubectl create namespace research": "the jobs of the pages live there already",
     "kubectl taint nodes": "scenarios/direct_commit types it, on nodes that are closed",
     "docker": "by hand: needs Docker and a registry",
