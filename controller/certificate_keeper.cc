@@ -137,16 +137,16 @@ void CertificateKeeper::Judge() {
       dependencies_.metrics.Report(each.metric, found->second.data["tls.crt"]);
     }
   }
+  // What is there may do for callers, whatever becomes of the plan.
+  const absl::Status shown = Show(found_[kServerSecret].data);
+  shown_ = shown.ok();
   if (!options_.issue) {
-    ShowAndWait();
+    Wait(shown);
     return;
   }
   absl::StatusOr<CertificatePlan> plan = PlanCertificates(
       {found_[kAuthoritySecret].data, found_[kServerSecret].data, found_[kSchedulerSecret].data},
       authority_, rules_, dependencies_.clock.Now());
-  // What is there may still do for callers, whatever becomes of the plan.
-  const absl::Status shown = Show(found_[kServerSecret].data);
-  shown_ = shown.ok();
   if (!plan.ok()) {
     Fail(fmt::format("cannot use Secret {}", kAuthoritySecret), plan.status());
     return;
@@ -160,12 +160,10 @@ void CertificateKeeper::Judge() {
     WriteNext();
     return;
   }
-  ShowAndWait();
+  Wait(shown);
 }
 
-void CertificateKeeper::ShowAndWait() {
-  const absl::Status shown = Show(found_[kServerSecret].data);
-  shown_ = shown.ok();
+void CertificateKeeper::Wait(const absl::Status& shown) {
   if (shown_) {
     last_failure_.clear();
     LookAgain(options_.look_period);
@@ -177,19 +175,13 @@ void CertificateKeeper::ShowAndWait() {
 // To the servers.
 absl::Status CertificateKeeper::Show(const SecretData& secret) {
   ASSIGN_OR_RETURN(server::TlsMaterial material, MaterialOf(secret, dependencies_.clock.Now()));
-  const std::string certificate = material.certificate;
   RETURN_IF_ERROR(dependencies_.slot.Put(std::move(material)));
-  dependencies_.metrics.Report("server", certificate);
   SetMissing("");
   return absl::OkStatus();
 }
 
 void CertificateKeeper::WriteNext() {
-  if (writes_.empty()) {
-    LookAgain(options_.retry_period);
-    return;
-  }
-  if (!dependencies_.may_write()) {
+  if (writes_.empty() || !dependencies_.may_write()) {
     LookAgain(options_.retry_period);
     return;
   }

@@ -69,7 +69,7 @@ class CertificateKeeper {
   void OnRead(std::string_view name, const absl::StatusOr<kube::Reply>& reply);
   void Judge();
   absl::Status Show(const SecretData& secret);
-  void ShowAndWait();
+  void Wait(const absl::Status& shown);
   void WriteNext();
   void OnWritten(const SecretWrite& write, const absl::Status& status);
   void Fail(std::string_view what, const absl::Status& status);

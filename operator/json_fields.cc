@@ -315,6 +315,15 @@ std::vector<kube::Condition> ParseConditions(const JsonFields& status) {
   return conditions;
 }
 
+const json& Member(const json& object, std::string_view key) {
+  static const json& absent = *new json();
+  if (!object.is_object()) {
+    return absent;
+  }
+  const auto found = object.find(key);
+  return found == object.end() ? absent : *found;
+}
+
 std::string DumpJson(const json& value) {
   return value.dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
 }

@@ -80,6 +80,9 @@ std::vector<kube::Condition> ParseConditions(const JsonFields& status);  // sort
 
 // Text of an apply body: any bytes are written as valid UTF-8.
 std::string DumpJson(const nlohmann::json& value);
+
+// The member of an object; null where there is none, or where `object` is no object.
+const nlohmann::json& Member(const nlohmann::json& object, std::string_view key);
 // {"apiVersion", "kind", "metadata": {name}}: the head of an apply on /status. No uid: the API
 // server overwrites all metadata there before it compares anything but the resourceVersion.
 nlohmann::json ApplyHead(std::string_view kind, const kube::ObjectMeta& meta);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "nlohmann/json.hpp"
+#include "operator/json_fields.h"
 
 namespace asterism::operators {
 namespace {
@@ -11,15 +12,6 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kTermsMax = 64;
-
-const json& Member(const json& object, const char* key) {
-  static const json& absent = *new json();
-  if (!object.is_object()) {
-    return absent;
-  }
-  const auto found = object.find(key);
-  return found == object.end() ? absent : *found;
-}
 
 std::string Text(const json& object, const char* key) {
   const json& value = Member(object, key);

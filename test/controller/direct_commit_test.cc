@@ -84,14 +84,25 @@ TEST_F(DirectCommitTest, WhatNeedsTheSchedulerIsLeftToIt) {
 
 TEST_F(DirectCommitTest, AnOpenNodeIsLeftToTheSchedulerAndClosedAgain) {
   cluster_.set_bind_pods(true);
-  // Somebody takes the taint off all nodes at the moment of the commit.
+  // Somebody takes the taint off all nodes, and for a moment nobody can bring it back.
+  cluster_.server().InjectFault(
+      {.verb = "patch", .plural = "nodes", .count = 1000, .http_code = 403});
   for (const auto& node : cluster_.server().All(kube::kNodes)) {
     cluster_.server().Merge(kube::kNodes, {"", node->at("metadata").at("name")},
                             {{"spec", {{"taints", nullptr}}}});
   }
   cluster_.CreateJob("llama", 32);
   ASSERT_TRUE(Runs("llama"));
+  EXPECT_THAT(Fallback("llama"), HasSubstr("not closed by the taint"));
+  cluster_.server().ClearFaults();
   EXPECT_TRUE(cluster_.RunUntil([&] { return OpenNodes() == 0; }));
+  // Its next placement is direct, and no longer says otherwise.
+  cluster_.EndPod(cluster_.PodsOf("llama").begin()->first, 1);
+  EXPECT_TRUE(cluster_.RunUntil([&] {
+    return cluster_.StateOf("llama") == "Running" &&
+           cluster_.StatusOf("llama")["placement"]["epoch"] == 2;
+  }));
+  EXPECT_EQ(Fallback("llama"), "");
 }
 
 TEST_F(DirectCommitTest, AQueueMaySayOtherwise) {
