@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -36,6 +37,16 @@ int64_t NumberOr0(const char* text) {
     }
   }
   return number;
+}
+
+// How little an end says about what went wrong: who starts the ranks ends the others when one has
+// failed, by SIGTERM and then by SIGKILL; SIGKILL is also how a process without memory ends.
+int TellsLess(const RankEnd& end) {
+  if (!end.wait_status) {
+    return 3;
+  }
+  const int signal_number = WIFSIGNALED(*end.wait_status) ? WTERMSIG(*end.wait_status) : 0;
+  return signal_number == SIGTERM || signal_number == SIGINT ? 2 : signal_number == SIGKILL ? 1 : 0;
 }
 
 class Supervisor {
@@ -81,12 +92,16 @@ class Supervisor {
     if (waited[0].revents != 0) {
       TakeSignals();
     }
+    std::vector<RankEnd> ends;
     for (size_t i = 1; i < waited.size(); ++i) {
-      if (waited[i].revents != 0) {
-        if (const auto end = ranks_.TakeEnd(waited[i].fd)) {
-          NoteRankEnd(*end, now);
-        }
+      if (const auto end = waited[i].revents != 0 ? ranks_.TakeEnd(waited[i].fd) : std::nullopt) {
+        ends.push_back(*end);
       }
+    }
+    // Of those that ended since the last look, the one that was not told to end comes first.
+    std::ranges::stable_sort(ends, {}, TellsLess);
+    for (const RankEnd& end : ends) {
+      NoteRankEnd(end, now);
     }
     if (ended_) {
       NoteExit(now);

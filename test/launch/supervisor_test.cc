@@ -127,7 +127,7 @@ TEST(Supervisor, NamesTheRankThatEndedFirst) {
   EXPECT_EQ(last->first_cause().rank(), 9);
   EXPECT_EQ(last->first_cause().exit_code(), 13);
   EXPECT_EQ(last->exit().exit_code(), 1);
-  EXPECT_LT(last->first_cause().time_unix_nanos(), last->exit().time_unix_nanos());
+  EXPECT_LE(last->first_cause().time_unix_nanos(), last->exit().time_unix_nanos());
 }
 
 TEST(Supervisor, TellsAnAgentThatComesBackEverything) {

@@ -1,0 +1,140 @@
+// asterism-agent: one on each GPU node; see agent/node_agent.h.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "agent/node_agent.h"
+#include "base/clock.h"
+#include "base/executor.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/small_file.h"
+#include "base/status_macros.h"
+
+ABSL_FLAG(std::string, node, "", "name of this node; default: $NODE_NAME");
+ABSL_FLAG(std::string, controller, "asterism-extender.asterism-system.svc:9443",
+          "address of the controller, host:port");
+ABSL_FLAG(std::string, tls_folder, "",
+          "folder with ca.crt, tls.crt and tls.key; empty: plain text, where the network is closed "
+          "to strangers");
+ABSL_FLAG(std::string, server_name, "",
+          "name in the controller's certificate; default: the host of --controller");
+ABSL_FLAG(std::string, token, "/var/run/secrets/kubernetes.io/serviceaccount/token",
+          "file with the token of the agent's ServiceAccount");
+ABSL_FLAG(std::string, kubelet_root, "/var/lib/kubelet", "kubelet's --root-dir");
+ABSL_FLAG(std::string, proc, "/proc", "the host's /proc");
+ABSL_FLAG(std::string, port_folder, "/run/asterism",
+          "folder of the socket for pods; the same path on the host");
+ABSL_FLAG(std::string, state_folder, "/var/lib/asterism", "what is kept over restarts");
+ABSL_FLAG(std::string, resources, "nvidia.com/gpu",
+          "extended resources that count GPUs, with commas");
+ABSL_FLAG(std::string, log_format, "text", "text or json");
+
+namespace asterism::agent {
+namespace {
+
+absl::StatusOr<NodeAgentOptions> OptionsFromFlags() {
+  NodeAgentOptions options;
+  std::string node = absl::GetFlag(FLAGS_node);
+  if (const char* name = std::getenv("NODE_NAME"); node.empty() && name != nullptr) {
+    node = name;
+  }
+  if (node.empty()) {
+    return absl::InvalidArgumentError("--node: is missing, and NODE_NAME is not set");
+  }
+  options.proc = absl::GetFlag(FLAGS_proc);
+  // The node's, in every namespace of processes.
+  ASSIGN_OR_RETURN(std::string boot_id, base::ReadSmallFile("/proc/sys/kernel/random/boot_id"));
+  boot_id.erase(boot_id.find_last_not_of("\n") + 1);
+  options.link.address = absl::GetFlag(FLAGS_controller);
+  options.link.server_name = absl::GetFlag(FLAGS_server_name);
+  if (const std::string folder = absl::GetFlag(FLAGS_tls_folder); !folder.empty()) {
+    options.link.authority_path = folder + "/ca.crt";
+    options.link.certificate_path = folder + "/tls.crt";
+    options.link.key_path = folder + "/tls.key";
+  }
+  options.link.token_path = absl::GetFlag(FLAGS_token);
+  options.link.hello.set_node(node);
+  options.link.hello.set_boot_id(boot_id);
+  options.link.hello.set_agent_version(ASTERISM_VERSION);
+  options.kubelet_root = absl::GetFlag(FLAGS_kubelet_root);
+  options.port_folder = absl::GetFlag(FLAGS_port_folder);
+  options.state_folder = absl::GetFlag(FLAGS_state_folder);
+  options.resources.clear();
+  for (const absl::string_view resource :
+       absl::StrSplit(absl::GetFlag(FLAGS_resources), ',', absl::SkipEmpty())) {
+    options.resources.emplace(resource);
+  }
+  return options;
+}
+
+absl::Status Run() {
+  base::SetUpLog(
+      absl::GetFlag(FLAGS_log_format) == "json" ? base::LogFormat::kJson : base::LogFormat::kText,
+      base::LogLevel::kInfo);
+  ASSIGN_OR_RETURN(NodeAgentOptions options, OptionsFromFlags());
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  base::SystemClock clock;
+  base::ThreadExecutor core("core");
+  auto agent = std::make_unique<NodeAgent>(
+      NodeAgent::Dependencies{clock, core, base::Rng(base::Rng::SystemSeed())}, std::move(options));
+  RETURN_IF_ERROR(agent->Start());
+  base::LogInfo("started", {{"node", absl::GetFlag(FLAGS_node)}, {"version", ASTERISM_VERSION}});
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  base::LogInfo("stopping", {{"signal", signal}});
+  core.Stop();
+  agent.reset();
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace asterism::agent
+
+int main(int argc, char** argv) {
+  // Options are written with dashes, as those of Kubernetes are; the library wants underscores.
+  std::vector<std::string> arguments(argv, argv + argc);
+  std::vector<char*> pointers;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::string& argument = arguments[i];
+    for (size_t at = 2;
+         i > 0 && argument.starts_with("--") && at < argument.size() && argument[at] != '='; ++at) {
+      argument[at] = argument[at] == '-' ? '_' : argument[at];
+    }
+    pointers.push_back(argument.data());
+  }
+  absl::SetProgramUsageMessage("tells asterism-controller about one node");
+  absl::SetFlagsUsageConfig(
+      {.contains_help_flags =
+           [](absl::string_view file) { return absl::EndsWith(file, "agent/main.cc"); },
+       .version_string = [] { return std::string(ASTERISM_VERSION "\n"); }});
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, pointers.data());
+  if (rest.size() > 1) {
+    std::cerr << "asterism-agent: " << rest[1] << ": not an option; see --help\n";
+    return 2;
+  }
+  if (const absl::Status status = asterism::agent::Run(); !status.ok()) {
+    std::cerr << "asterism-agent: " << status.message() << "\n";
+    return 1;
+  }
+  return 0;
+}

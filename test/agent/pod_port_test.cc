@@ -1,0 +1,188 @@
+// The socket for pods, with real processes behind it; their control groups are those of a folder
+// that stands in for /proc, since a test belongs to no pod.
+#include "agent/pod_port.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace asterism::agent {
+namespace {
+
+constexpr char kPortUid[] = "7d1f2c3a-0b1c-4d5e-8f90-a1b2c3d4e5f6";
+
+class PodPortTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(proc_ + "/" + std::to_string(getpid()));
+    SetGroup("0::/kubepods/pod" + std::string(kPortUid) + "/x\n");
+    auto port = PodPort::Open({.folder = folder_, .proc = proc_}, executor_,
+                              [this](const WorkerReport& report) {
+                                absl::MutexLock lock(&mutex_);
+                                reports_.push_back(report);
+                              });
+    ASSERT_TRUE(port.ok()) << port.status();
+    port_ = *std::move(port);
+  }
+  void TearDown() override {
+    port_.reset();
+    executor_.Stop();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void SetGroup(const std::string& text) const {
+    std::ofstream(proc_ + "/" + std::to_string(getpid()) + "/cgroup") << text;
+  }
+  int Connect() const {
+    const std::string path = folder_ + "/" + kPortSocketName;
+    sockaddr_un address{.sun_family = AF_UNIX};
+    path.copy(address.sun_path, path.size());
+    const int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    const timeval limit{.tv_sec = 5};
+    setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    return connection;
+  }
+  static void Send(int connection, const std::string& packet) {
+    send(connection, packet.data(), packet.size(), MSG_NOSIGNAL);
+  }
+  static std::string State(int64_t epoch) {
+    v1::WorkerState state;
+    state.set_epoch(epoch);
+    return state.SerializeAsString();
+  }
+  // The answer of the agent; empty: it has closed, or says nothing.
+  static std::string Receive(int connection) {
+    std::string packet(4096, '\0');
+    const ssize_t got = recv(connection, packet.data(), packet.size(), 0);
+    packet.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    return packet;
+  }
+  std::vector<WorkerReport> Await(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    const auto enough = [&] { return reports_.size() >= count; };
+    mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(10));
+    return reports_;
+  }
+
+  const std::string folder_ = ::testing::TempDir() + "pod-port-" + std::to_string(getpid());
+  const std::string proc_ = folder_ + "/proc";
+  absl::Mutex mutex_;
+  std::vector<WorkerReport> reports_;
+  base::ThreadExecutor executor_{"test"};
+  std::unique_ptr<PodPort> port_;
+};
+
+TEST_F(PodPortTest, ReportsWhoTheKernelSaysItIs) {
+  const int connection = Connect();
+  Send(connection, State(3));
+  v1::PortWelcome welcome;
+  ASSERT_TRUE(welcome.ParseFromString(Receive(connection)));
+  EXPECT_EQ(welcome.pod_uid(), kPortUid);
+  Send(connection, State(4));
+  close(connection);
+  const std::vector<WorkerReport> reports = Await(3);
+  ASSERT_EQ(reports.size(), 3U);
+  EXPECT_EQ(reports[0].pod.uid, kPortUid);
+  EXPECT_EQ(reports[0].state.epoch(), 3);
+  EXPECT_TRUE(reports[1].connected);
+  EXPECT_FALSE(reports[2].connected);
+  EXPECT_EQ(reports[2].state.epoch(), 4);
+}
+
+TEST_F(PodPortTest, ClosesToWhoIsNoPod) {
+  SetGroup("0::/user.slice\n");
+  const int connection = Connect();
+  EXPECT_EQ(Receive(connection), "");
+  close(connection);
+}
+
+TEST_F(PodPortTest, ClosesToWhoHasGone) {
+  // A process that connects, hands its connection on, and ends.
+  int connection = Connect();
+  close(connection);
+  connection = Connect();
+  const pid_t child = fork();
+  if (child == 0) {
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  // The connection is that of this process, which runs.
+  Send(connection, State(1));
+  EXPECT_NE(Receive(connection), "");
+  close(connection);
+}
+
+TEST_F(PodPortTest, DropsWhatItCannotRead) {
+  for (const std::string& packet : {std::string("\xff\xff\xff"), std::string(70'000, 'x')}) {
+    const int connection = Connect();
+    Send(connection, packet);
+    EXPECT_EQ(Receive(connection), "");
+    close(connection);
+  }
+  const int connection = Connect();
+  Send(connection, State(1));
+  EXPECT_NE(Receive(connection), "");
+  close(connection);
+}
+
+TEST_F(PodPortTest, HearsAFewMessagesASecondOfEach) {
+  const int loud = Connect();
+  for (int i = 0; i < 60; ++i) {
+    Send(loud, State(i + 1));
+  }
+  const int quiet = Connect();
+  Send(quiet, State(1000));
+  EXPECT_NE(Receive(quiet), "");
+  absl::SleepFor(absl::Milliseconds(300));
+  {
+    absl::MutexLock lock(&mutex_);
+    EXPECT_LE(reports_.size(), 41U);
+  }
+  // Nothing is lost.
+  EXPECT_GE(Await(61).size(), 61U);
+  close(loud);
+  close(quiet);
+}
+
+TEST_F(PodPortTest, BoundsTheConnectionsOfAPod) {
+  std::vector<int> connections;
+  for (int i = 0; i < 70; ++i) {
+    connections.push_back(Connect());
+  }
+  Send(connections[10], State(1));
+  EXPECT_NE(Receive(connections[10]), "");
+  EXPECT_EQ(Receive(connections[69]), "");
+  for (const int connection : connections) {
+    close(connection);
+  }
+}
+
+TEST_F(PodPortTest, TakesTheSocketOfAKilledAgentOver) {
+  auto second =
+      PodPort::Open({.folder = folder_, .proc = proc_}, executor_, [](const WorkerReport&) {});
+  EXPECT_TRUE(second.ok()) << second.status();
+}
+
+TEST(PodPort, SaysWhatIsWrongWithItsFolder) {
+  base::ThreadExecutor executor("test");
+  const auto none = [](const WorkerReport&) {};
+  EXPECT_THAT(PodPort::Open({.folder = "/proc/no/such"}, executor, none).status().message(),
+              ::testing::HasSubstr("--port-folder"));
+  EXPECT_THAT(
+      PodPort::Open({.folder = "/tmp/" + std::string(200, 'x')}, executor, none).status().message(),
+      ::testing::HasSubstr("shorter"));
+}
+
+}  // namespace
+}  // namespace asterism::agent
