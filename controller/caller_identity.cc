@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "controller/certificate_plan.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
@@ -75,7 +76,9 @@ CallerIdentity::CallerIdentity(const base::Clock& clock, kube::Client& client,
       new_tokens_(clock, kNewTokensAtOnce, kNewTokenPeriod) {}
 
 void CallerIdentity::Identify(const Credentials& credentials, Done done) {
-  if (std::string_view(credentials.certificate_name).starts_with(kComponentPrefix)) {
+  // Agents run on nodes, which are trusted less: their certificate opens nothing here.
+  if (credentials.certificate_name != kAgentName &&
+      std::string_view(credentials.certificate_name).starts_with(kComponentPrefix)) {
     auto caller = std::make_shared<Caller>();
     caller->component = true;
     caller->user = credentials.certificate_name;

@@ -14,15 +14,14 @@ namespace {
 
 using nlohmann::json;
 
-// Read and written as JSON: a handful of small objects.
-constexpr kube::ResourceType kSecrets{"", "v1", "secrets", "Secret", true, /*protobuf=*/false};
-
 struct NamedSecret {
   std::string_view secret;
   std::string_view metric;
 };
-constexpr NamedSecret kSecretNames[] = {
-    {kServerSecret, "server"}, {kAuthoritySecret, "authority"}, {kSchedulerSecret, "scheduler"}};
+constexpr NamedSecret kSecretNames[] = {{kServerSecret, "server"},
+                                        {kAuthoritySecret, "authority"},
+                                        {kSchedulerSecret, "scheduler"},
+                                        {kAgentSecret, "agent"}};
 
 std::string_view MetricNameOf(std::string_view secret) {
   for (const NamedSecret& each : kSecretNames) {
@@ -69,7 +68,8 @@ json EncodedData(const SecretData& data) {
 CertificateKeeper::CertificateKeeper(Dependencies dependencies, CertificateKeeperOptions options)
     : dependencies_(std::move(dependencies)),
       options_(std::move(options)),
-      rules_{.server_names = ServerNames(options_.namespace_name)},
+      rules_{.agents = !options_.agents_namespace.empty(),
+             .server_names = ServerNames(options_.namespace_name)},
       timer_(dependencies_.executor) {}
 
 void CertificateKeeper::Start() {
@@ -89,12 +89,19 @@ void CertificateKeeper::SetMissing(std::string reason) {
   missing_ = std::move(reason);
 }
 
+const std::string& CertificateKeeper::NamespaceOf(std::string_view secret) const {
+  return secret == kAgentSecret ? options_.agents_namespace : options_.namespace_name;
+}
+
 void CertificateKeeper::Look() {
   found_.clear();
   unread_ = {kServerSecret};
   if (options_.issue) {
     // A standby too: it knows the authority when it has to take over.
     unread_ = {kSchedulerSecret, kServerSecret, kAuthoritySecret};
+    if (rules_.agents) {
+      unread_.insert(unread_.begin(), kAgentSecret);
+    }
   }
   ReadNext();
 }
@@ -107,7 +114,7 @@ void CertificateKeeper::ReadNext() {
   const std::string_view name = unread_.back();
   unread_.pop_back();
   dependencies_.client.Get(
-      kSecrets, {options_.namespace_name, std::string(name)}, kube::Lane::kWrite,
+      kube::kSecrets, {NamespaceOf(name), std::string(name)}, kube::Lane::kWrite,
       alive_.Wrap([this, name](const absl::StatusOr<kube::Reply>& reply) { OnRead(name, reply); }));
 }
 
@@ -144,9 +151,10 @@ void CertificateKeeper::Judge() {
     Wait(shown);
     return;
   }
-  absl::StatusOr<CertificatePlan> plan = PlanCertificates(
-      {found_[kAuthoritySecret].data, found_[kServerSecret].data, found_[kSchedulerSecret].data},
-      authority_, rules_, dependencies_.clock.Now());
+  absl::StatusOr<CertificatePlan> plan =
+      PlanCertificates({found_[kAuthoritySecret].data, found_[kServerSecret].data,
+                        found_[kSchedulerSecret].data, found_[kAgentSecret].data},
+                       authority_, rules_, dependencies_.clock.Now());
   if (!plan.ok()) {
     Fail(fmt::format("cannot use Secret {}", kAuthoritySecret), plan.status());
     return;
@@ -199,12 +207,12 @@ void CertificateKeeper::WriteNext() {
       });
   if (version.empty()) {
     body["metadata"]["labels"]["app.kubernetes.io/name"] = "asterism";
-    dependencies_.client.Create(kSecrets, options_.namespace_name, body.dump(), {},
+    dependencies_.client.Create(kube::kSecrets, NamespaceOf(name), body.dump(), {},
                                 kube::Lane::kWrite, std::move(done));
   } else {
     // Refused when somebody has changed it since it was read.
     body["metadata"]["resourceVersion"] = version;
-    dependencies_.client.Patch(kSecrets, {options_.namespace_name, name}, body.dump(),
+    dependencies_.client.Patch(kube::kSecrets, {NamespaceOf(name), name}, body.dump(),
                                {.type = kube::PatchType::kMerge}, std::move(done));
   }
 }

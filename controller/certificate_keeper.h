@@ -35,7 +35,8 @@ namespace asterism::controller {
 
 struct CertificateKeeperOptions {
   std::string namespace_name;
-  bool issue = true;  // false: somebody else writes the Secrets
+  bool issue = true;             // false: somebody else writes the Secrets
+  std::string agents_namespace;  // empty: there are no agents
   absl::Duration look_period = absl::Seconds(10);
   absl::Duration retry_period =
       absl::Seconds(1);  // while there is no certificate, or after a write
@@ -64,6 +65,7 @@ class CertificateKeeper {
     SecretData data;
   };
 
+  const std::string& NamespaceOf(std::string_view secret) const;
   void Look();
   void ReadNext();
   void OnRead(std::string_view name, const absl::StatusOr<kube::Reply>& reply);

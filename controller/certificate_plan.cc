@@ -184,6 +184,14 @@ absl::StatusOr<CertificatePlan> PlanCertificates(const CertificateSecrets& found
                             .dns_names = {},
                             .use = CertificateUse::kClient},
                            rules, now, plan));
+  if (rules.agents) {
+    RETURN_IF_ERROR(PlanLeaf(found.agent,
+                             {.secret = kAgentSecret,
+                              .common_name = kAgentName,
+                              .dns_names = {},
+                              .use = CertificateUse::kClient},
+                             rules, now, plan));
+  }
   return plan;
 }
 

@@ -34,8 +34,12 @@ using SecretData = std::map<std::string, std::string, std::less<>>;
 
 inline constexpr std::string_view kAuthoritySecret = "asterism-authority";
 inline constexpr std::string_view kServerSecret = "asterism-extender-tls";
+// In the namespace of the agents.
+inline constexpr std::string_view kAgentSecret = "asterism-agent-tls";
 inline constexpr std::string_view kSchedulerSecret = "asterism-scheduler-tls";
 // The name in what kube-scheduler shows, and the only one that the extender serves.
+// In what agents show; it opens nothing by itself, see controller/agent_edge.h.
+inline constexpr char kAgentName[] = "asterism-agent";
 inline constexpr char kSchedulerName[] = "asterism-scheduler";
 
 // Absent or empty ones are to be made.
@@ -43,9 +47,11 @@ struct CertificateSecrets {
   SecretData authority;
   SecretData server;
   SecretData scheduler;
+  SecretData agent;
 };
 
 struct CertificateRules {
+  bool agents = false;                    // there are agents to be given a certificate
   std::vector<std::string> server_names;  // DNS names; the first is the common name too
   absl::Duration authority_life = absl::Hours(24 * 3650);
   absl::Duration leaf_life = absl::Hours(24 * 90);

@@ -67,6 +67,15 @@ struct TlsConfiguration {
   bool operator==(const TlsConfiguration&) const = default;
 };
 
+// The agents of the nodes.
+struct AgentsConfiguration {
+  bool enabled = false;
+  std::string namespace_name = "asterism-agents";
+  std::string service_account = "asterism-agent";
+
+  bool operator==(const AgentsConfiguration&) const = default;
+};
+
 struct Configuration {
   std::vector<LevelConfiguration> levels = {  // inner to outer
       {"node", ""},
@@ -82,6 +91,8 @@ struct Configuration {
   PortConfiguration ports;
   LeaderElectionConfiguration leader_election;
   TlsConfiguration tls;
+  AgentsConfiguration agents;
+  std::string launcher_image;  // empty: commands run without asterism-launch
 
   bool operator==(const Configuration&) const = default;
 };

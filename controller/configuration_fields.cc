@@ -44,6 +44,25 @@ std::pair<std::string, std::string> CheckPath(std::string_view path) {
   return {};
 }
 
+std::pair<std::string, std::string> CheckName(std::string_view name) {
+  if (!IsDnsSubdomain(name)) {
+    return {fmt::format("{} is not a name", Shown(name)),
+            "use lower-case letters, digits, '-' and '.', at most 253 characters"};
+  }
+  return {};
+}
+
+std::pair<std::string, std::string> CheckImage(std::string_view image) {
+  const bool odd =
+      image.size() > kPathBytesMax ||
+      std::any_of(image.begin(), image.end(), [](char c) { return c <= ' ' || c == 0x7f; });
+  if (odd) {
+    return {fmt::format("{} is not an image", Shown(image)),
+            "write it as for a container, for example registry.example/asterism-launch:0.1.0"};
+  }
+  return {};
+}
+
 void ReadResourceNames(const YamlNode& node, std::string_view path, Configuration& configuration,
                        Complaints& complaints) {
   if (node.kind != YamlNode::Kind::kList || node.items.empty() ||
@@ -179,6 +198,23 @@ std::vector<ConfigurationField> MakeFields() {
           TextValue([](Settings& s) -> std::string& { return s.tls.client_ca_file; }, "a file",
                     CheckPath),
           "Authority of the callers' certificates. Empty: callers need none."),
+      Row("agents.enabled", kRestart,
+          SwitchValue([](Settings& s) -> bool& { return s.agents.enabled; }),
+          "Serves the agents of the nodes at `ports.grpc`."),
+      Row("agents.namespace", kRestart,
+          TextValue([](Settings& s) -> std::string& { return s.agents.namespace_name; }, "a name",
+                    CheckName),
+          "Namespace of the agents, and of the Secret `asterism-agent-tls` with their "
+          "certificate."),
+      Row("agents.serviceAccount", kRestart,
+          TextValue([](Settings& s) -> std::string& { return s.agents.service_account; }, "a name",
+                    CheckName),
+          "ServiceAccount of the agents: its tokens say on which node an agent runs."),
+      Row("launcher.image", kRestart,
+          TextValue([](Settings& s) -> std::string& { return s.launcher_image; }, "an image",
+                    CheckImage),
+          "Image of `asterism-launch`, which jobs with `launcher: Auto` run under. Empty: their "
+          "commands run alone, and MPI jobs cannot run."),
   };
 }
 

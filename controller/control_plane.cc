@@ -54,10 +54,22 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
     : dependencies_(std::move(dependencies)),
       identity_(std::move(identity)),
       job_options_{.field_manager = std::string(kProgram),
-                   .bind_deadline = configuration.bind_deadline},
+                   .bind_deadline = configuration.bind_deadline,
+                   .reports = &reports_},
       ports_(configuration.ports),
       taint_nodes_(configuration.taint_nodes),
       gpu_resources_(configuration.resource_names),
+      agents_({.clock = dependencies_.clock,
+               .registry = dependencies_.registry,
+               .reports = reports_,
+               .on_report =
+                   [this](std::string_view pod_uid) {
+                     if (jobs_ != nullptr) {
+                       jobs_->OnWorkerReport(pod_uid);
+                     }
+                   },
+               .tell = [this](const NodeNote& note) { TellAboutNode(note); }},
+              configuration.resource_names),
       feed_({.levels = LevelsOf(configuration),
              .resource_names = configuration.resource_names,
              .node_selector = NodeSelectorOf(configuration)},
@@ -90,7 +102,8 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
                                       .feed = feed_,
                                       .level_names = LevelNames(configuration),
                                       .resource_names = configuration.resource_names,
-                                      .pods = {.scheduler_name = configuration.scheduler_name},
+                                      .pods = {.scheduler_name = configuration.scheduler_name,
+                                               .launcher_image = configuration.launcher_image},
                                       .commit = configuration.commit});
   extender_ = std::make_unique<scheduler::Extender>(
       dependencies_.clock, view_cell_,
@@ -134,6 +147,9 @@ void ControlPlane::MakeInformers() {
   make(nodes_, kube::kNodes, kube::Decoder<kube::Node>(kube::DecodeNode),
        [this](const kube::Change<kube::Node>& change) {
          feed_.OnNode(change);
+         if (change.after == nullptr) {
+           agents_.ForgetNode(change.before->meta.name);
+         }
          PublishSoon();
          if (node_closer_ != nullptr) {
            node_closer_->OnNode(change);
@@ -333,6 +349,7 @@ void ControlPlane::OnLeadershipLost() {
   node_closer_.reset();
   queue_controller_.reset();
   jobs_.reset();
+  agents_.Clear();
   base::LogWarning("lease_lost", {{"identity", identity_.name}});
 }
 
@@ -351,6 +368,19 @@ void ControlPlane::PublishEndpoint() {
                                             .grpc_port = ports_.grpc},
                                .field_manager = std::string(kProgram)});
   endpoint_->Start();
+}
+
+void ControlPlane::TellAboutNode(const NodeNote& note) {
+  const auto node = nodes_->store().Find(note.node);
+  if (node == nullptr) {
+    return;
+  }
+  events_->Record(
+      {.regarding = {.api_version = "v1", .kind = "Node", .name = note.node, .uid = node->meta.uid},
+       .warning = note.warning,
+       .reason = note.reason,
+       .action = note.reason,
+       .note = note.message});
 }
 
 void ControlPlane::Record(const operators::TrainingJob& job, const operators::EventNote& note) {

@@ -29,6 +29,7 @@
 #include "base/metrics.h"
 #include "base/rng.h"
 #include "base/snapshot.h"
+#include "controller/agent_registry.h"
 #include "controller/clock_watch.h"
 #include "controller/configuration.h"
 #include "controller/endpoint_publisher.h"
@@ -50,6 +51,7 @@
 #include "operator/queue.h"
 #include "operator/queue_controller.h"
 #include "operator/training_job.h"
+#include "operator/worker_reports.h"
 #include "scheduler/extender/extender.h"
 #include "scheduler/ledger.h"
 
@@ -98,6 +100,11 @@ class ControlPlane {
   // Identity of the one that leads, as far as is known; empty: nobody.
   std::string leader() const;
 
+  // On the executor; what they told.
+  AgentRegistry& agents() { return agents_; }
+  // From any thread.
+  std::shared_ptr<const DeviceHolders> device_holders() const { return agents_.holders(); }
+
   // On the executor. The jobs that are carried through their life: null while another leads.
   const operators::JobController* jobs() const { return jobs_.get(); }
   const operators::AdmissionEnvironment& environment() const { return *environment_; }
@@ -120,6 +127,7 @@ class ControlPlane {
   void ReportMetrics();
   void Record(const operators::TrainingJob& job, const operators::EventNote& note);
   void OnNewLeader(const std::string& leader);
+  void TellAboutNode(const NodeNote& note);
 
   Dependencies dependencies_;
   const Identity identity_;
@@ -129,6 +137,8 @@ class ControlPlane {
   const std::vector<std::string> gpu_resources_;
 
   base::SnapshotCell<scheduler::LedgerView> view_cell_;
+  operators::WorkerReports reports_;
+  AgentRegistry agents_;
   operators::ClusterFeed feed_;
   operators::JobMetrics job_metrics_;
   kube::WatchMetrics watch_metrics_;

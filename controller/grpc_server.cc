@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "asterism/v1/placement.grpc.pb.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
@@ -16,6 +15,7 @@
 #include "grpc/support/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/impl/service_type.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
@@ -128,12 +128,12 @@ void SetUpGrpc() {
 struct GrpcServer::Generation {
   std::shared_ptr<const server::TlsMaterial> material;
   std::shared_ptr<std::atomic<bool>> retired = std::make_shared<std::atomic<bool>>(false);
-  std::unique_ptr<grpc::Service> service;
+  std::vector<std::unique_ptr<grpc::Service>> services;
   std::unique_ptr<grpc::Server> server;
   int port = 0;
 };
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(PlacementEdge& edge,
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServices services,
                                                               std::function<bool()> serving,
                                                               GrpcServerOptions options) {
   if (options.certificates == nullptr && !options.plain) {
@@ -143,7 +143,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(PlacementEdge& edg
   }
   RETURN_IF_ERROR(CheckPortIsFree(options));
   SetUpGrpc();
-  std::unique_ptr<GrpcServer> server(new GrpcServer(edge, std::move(serving), std::move(options)));
+  std::unique_ptr<GrpcServer> server(
+      new GrpcServer(std::move(services), std::move(serving), std::move(options)));
   server::CertificateSource* const source = server->options_.certificates;
   ASSIGN_OR_RETURN(server->current_,
                    server->Listen(source == nullptr ? nullptr : source->Current()));
@@ -155,9 +156,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(PlacementEdge& edg
   return server;
 }
 
-GrpcServer::GrpcServer(PlacementEdge& edge, std::function<bool()> serving,
+GrpcServer::GrpcServer(GrpcServices services, std::function<bool()> serving,
                        GrpcServerOptions options)
-    : edge_(edge),
+    : services_(std::move(services)),
       serving_(std::move(serving)),
       options_(std::move(options)),
       look_timer_(executor_),
@@ -171,7 +172,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer::Generation>> GrpcServer::Listen(
     std::shared_ptr<const server::TlsMaterial> material) {
   auto generation = std::make_unique<Generation>();
   generation->material = std::move(material);
-  generation->service = edge_.MakeService(generation->retired);
+  generation->services = services_.make(generation->retired);
   grpc::ServerBuilder builder;
   for (const Setting& setting : kSettings) {
     builder.AddChannelArgument(setting.name, setting.value);
@@ -180,7 +181,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer::Generation>> GrpcServer::Listen(
   builder.SetResourceQuota(grpc::ResourceQuota("placement").Resize(kBufferBytesMax));
   builder.AddListeningPort(HostAndPort(options_.address, options_.port),
                            CredentialsFor(generation->material.get()), &generation->port);
-  builder.RegisterService(generation->service.get());
+  for (const auto& service : generation->services) {
+    builder.RegisterService(service.get());
+  }
   generation->server = builder.BuildAndStart();
   if (generation->server == nullptr || generation->port == 0) {
     return generation->material == nullptr
@@ -196,7 +199,9 @@ void GrpcServer::TellHealth() {
   grpc::HealthCheckServiceInterface* health = current_->server->GetHealthCheckService();
   const bool serving = serving_();
   health->SetServingStatus("", serving);
-  health->SetServingStatus(v1::Placement::service_full_name(), serving);
+  for (const std::string& name : services_.names) {
+    health->SetServingStatus(name, serving);
+  }
   health_timer_.Start(options_.health_period, [this] { TellHealth(); });
 }
 

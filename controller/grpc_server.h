@@ -3,7 +3,9 @@
 // The gRPC server: listens, presents the certificate of the moment, tells over grpc.health.v1
 // whether this process leads, and describes itself by reflection.
 //
-//   ASSIGN_OR_RETURN(auto server, GrpcServer::Start(edge, [&] { return plane.leading(); },
+//   const GrpcServices services{.names = {"asterism.v1.Placement"}, .make = [&](auto retired)
+//   {...}}; ASSIGN_OR_RETURN(auto server, GrpcServer::Start(services, [&] { return plane.leading();
+//   },
 //                                                   {.port = 9443, .certificates = source}));
 //   server->Stop();
 //
@@ -12,7 +14,7 @@
 // again, its calls end within `drain`, and whatever is left then is cut. Material that gRPC does
 // not take leaves the old one in use, with one warning.
 //
-// Health of "" and of "asterism.v1.Placement": SERVING while `serving` says so, looked at every
+// Health of "" and of each service: SERVING while `serving` says so, looked at every
 // `health_period`. Health and reflection need no identity.
 //
 // Bounds: 1 MiB a message, 24 KiB of headers, 128 calls a connection, 64 MiB for buffers of all; a
@@ -28,15 +30,28 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/executor.h"
-#include "controller/placement_edge.h"
 #include "server/certificate_source.h"
 
+namespace grpc {
+class Service;
+}  // namespace grpc
+
 namespace asterism::controller {
+
+// What is served.
+struct GrpcServices {
+  std::vector<std::string> names;  // full ones, for the health service
+  // One of each for every server; streams end soon after `retired` becomes true.
+  std::function<std::vector<std::unique_ptr<grpc::Service>>(
+      std::shared_ptr<const std::atomic<bool>> retired)>
+      make;
+};
 
 struct GrpcServerOptions {
   std::string address = "0.0.0.0";  // an IP address; "::" takes IPv4 too
@@ -52,7 +67,7 @@ struct GrpcServerOptions {
 class GrpcServer {
  public:
   // Listens when it returns. Errors name what is wrong and what to do.
-  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(PlacementEdge& edge,
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(GrpcServices services,
                                                            std::function<bool()> serving,
                                                            GrpcServerOptions options);
   ~GrpcServer();  // Stop
@@ -65,14 +80,14 @@ class GrpcServer {
  private:
   struct Generation;
 
-  GrpcServer(PlacementEdge& edge, std::function<bool()> serving, GrpcServerOptions options);
+  GrpcServer(GrpcServices services, std::function<bool()> serving, GrpcServerOptions options);
   absl::StatusOr<std::unique_ptr<Generation>> Listen(
       std::shared_ptr<const server::TlsMaterial> material);
   void Look();
   void TellHealth();
   static void Retire(Generation& generation, absl::Duration drain);
 
-  PlacementEdge& edge_;
+  const GrpcServices services_;
   const std::function<bool()> serving_;
   GrpcServerOptions options_;
   std::unique_ptr<Generation> current_;

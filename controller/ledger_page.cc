@@ -3,6 +3,7 @@
 #include <map>
 
 #include "nlohmann/json.hpp"
+#include "operator/pod_names.h"
 
 namespace asterism::controller {
 namespace {
@@ -31,14 +32,33 @@ ordered_json Amounts(const scheduler::LedgerView& view, const scheduler::Resourc
   return amounts;
 }
 
-ordered_json GangJson(const scheduler::GangView& gang) {
+// Ids of the devices that the block's pod holds; empty: not known.
+const std::vector<std::string>& DevicesOf(const scheduler::GangView& gang,
+                                          const scheduler::GangBlockView& block,
+                                          const DeviceHolders& holders) {
+  static const auto& none = *new std::vector<std::string>();
+  const size_t slash = gang.name.find('/');
+  if (block.state != scheduler::BlockState::kBound || slash == std::string::npos) {
+    return none;
+  }
+  const kube::ObjectMeta job{.name = gang.name.substr(slash + 1), .uid = gang.uid};
+  const auto found = holders.find(gang.name.substr(0, slash + 1) +
+                                  operators::PodName(job, block.first_rank, block.epoch));
+  return found == holders.end() ? none : found->second;
+}
+
+ordered_json GangJson(const scheduler::GangView& gang, const DeviceHolders& holders) {
   ordered_json blocks = ordered_json::array();
   for (const scheduler::GangBlockView& block : gang.blocks) {
-    blocks.push_back({{"firstRank", block.first_rank},
-                      {"node", block.node},
-                      {"epoch", block.epoch},
-                      {"state", StateWord(block.state)},
-                      {"pod", block.pod_uid}});
+    ordered_json entry = {{"firstRank", block.first_rank},
+                          {"node", block.node},
+                          {"epoch", block.epoch},
+                          {"state", StateWord(block.state)},
+                          {"pod", block.pod_uid}};
+    if (const auto& devices = DevicesOf(gang, block, holders); !devices.empty()) {
+      entry["devices"] = devices;
+    }
+    blocks.push_back(std::move(entry));
   }
   return {{"uid", gang.uid},
           {"name", gang.name},
@@ -50,7 +70,8 @@ ordered_json GangJson(const scheduler::GangView& gang) {
 
 }  // namespace
 
-std::string LedgerPage(const scheduler::LedgerView& view, bool leading) {
+std::string LedgerPage(const scheduler::LedgerView& view, const DeviceHolders& holders,
+                       bool leading) {
   ordered_json page = {{"version", view.version}, {"leading", leading}};
   page["nodes"] = ordered_json::array();
   for (const scheduler::NodeView& node : view.nodes) {
@@ -65,7 +86,7 @@ std::string LedgerPage(const scheduler::LedgerView& view, bool leading) {
   }
   page["gangs"] = ordered_json::array();
   for (const auto& [uid, gang] : gangs) {
-    page["gangs"].push_back(GangJson(*gang));
+    page["gangs"].push_back(GangJson(*gang, holders));
   }
   return page.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

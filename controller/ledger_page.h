@@ -2,7 +2,7 @@
 //
 // The ledger as JSON for people and for checks that compare it with the API server (/ledgerz).
 //
-//   response.body = LedgerPage(*view, leading);
+//   response.body = LedgerPage(*view, *plane.device_holders(), leading);
 //
 // {"version":7,"leading":true,
 //  "nodes":[{"name":"..","allocatable":{"nvidia.com/gpu":8,..},"used":{..},"usable":true}],
@@ -15,10 +15,13 @@
 
 #include <string>
 
+#include "controller/agent_registry.h"
 #include "scheduler/ledger.h"
 
 namespace asterism::controller {
 
-std::string LedgerPage(const scheduler::LedgerView& view, bool leading);
+// `holders`: which device which pod holds, as far as agents have told.
+std::string LedgerPage(const scheduler::LedgerView& view, const DeviceHolders& holders,
+                       bool leading);
 
 }  // namespace asterism::controller

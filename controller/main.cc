@@ -26,9 +26,11 @@
 #include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "controller/agent_edge.h"
 #include "controller/configuration.h"
 #include "controller/control_plane.h"
 #include "controller/grpc_server.h"
+#include "controller/grpc_services.h"
 #include "controller/heartbeat.h"
 #include "controller/http_edge.h"
 #include "controller/placement_edge.h"
@@ -192,18 +194,25 @@ absl::Status Run() {
   ASSIGN_OR_RETURN(const auto certificate,
                    ServingCertificate::Make({clock, core, *client, registry, http_metrics,
                                              [&plane] { return plane->MayWrite(); }},
-                                            configuration.tls, identity.namespace_name));
+                                            configuration, identity.namespace_name));
   ASSIGN_OR_RETURN(const auto edge,
                    HttpEdge::Start({clock, registry, http_metrics, *plane, *certificate,
                                     [&heartbeat] { return heartbeat->Complaints(); }},
                                    configuration, absl::GetFlag(FLAGS_bind_address)));
   PlacementEdge placement({clock, core, *client, *plane, registry}, {});
-  ASSIGN_OR_RETURN(const auto grpc_server,
-                   GrpcServer::Start(placement, [&plane] { return plane->leading(); },
-                                     {.address = absl::GetFlag(FLAGS_bind_address),
-                                      .port = static_cast<uint16_t>(configuration.ports.grpc),
-                                      .certificates = certificate->source(),
-                                      .plain = configuration.tls.mode == TlsMode::kPlain}));
+  AgentEdge agent_edge(
+      {core, placement.identity(), *plane, plane->agents()},
+      {.certificate_needed = configuration.tls.mode != TlsMode::kPlain,
+       .user = fmt::format("system:serviceaccount:{}:{}", configuration.agents.namespace_name,
+                           configuration.agents.service_account)});
+  ASSIGN_OR_RETURN(
+      const auto grpc_server,
+      GrpcServer::Start(ServicesOf(placement, configuration.agents.enabled ? &agent_edge : nullptr),
+                        [&plane] { return plane->leading(); },
+                        {.address = absl::GetFlag(FLAGS_bind_address),
+                         .port = static_cast<uint16_t>(configuration.ports.grpc),
+                         .certificates = certificate->source(),
+                         .plain = configuration.tls.mode == TlsMode::kPlain}));
   base::LogInfo("started", {{"identity", identity.name},
                             {"server", api.server},
                             {"extender_port", int{edge->extender_port()}},

@@ -39,6 +39,8 @@ struct PlacementEdgeOptions {
   absl::Duration default_deadline = absl::Seconds(10);  // of a call that states none
 };
 
+inline constexpr char kPlacementService[] = "asterism.v1.Placement";
+
 class PlacementEdge {
  public:
   struct Dependencies {
@@ -51,6 +53,7 @@ class PlacementEdge {
 
   PlacementEdge(Dependencies dependencies, PlacementEdgeOptions options);
 
+  CallerIdentity& identity() { return identity_; }
   // One for each server; see MakePlacementService.
   std::unique_ptr<grpc::Service> MakeService(std::shared_ptr<const std::atomic<bool>> retired);
 

@@ -12,8 +12,9 @@ ServingCertificate::ServingCertificate(const Dependencies& dependencies)
     : metrics_(dependencies.registry) {}
 
 absl::StatusOr<std::unique_ptr<ServingCertificate>> ServingCertificate::Make(
-    const Dependencies& dependencies, const TlsConfiguration& configuration,
+    const Dependencies& dependencies, const Configuration& whole,
     const std::string& namespace_name) {
+  const TlsConfiguration& configuration = whole.tls;
   std::unique_ptr<ServingCertificate> made(new ServingCertificate(dependencies));
   switch (configuration.mode) {
     case TlsMode::kPlain:
@@ -45,8 +46,10 @@ absl::StatusOr<std::unique_ptr<ServingCertificate>> ServingCertificate::Make(
           CertificateKeeper::Dependencies{dependencies.clock, dependencies.executor,
                                           dependencies.client, *slot, made->metrics_,
                                           dependencies.may_write},
-          CertificateKeeperOptions{.namespace_name = namespace_name,
-                                   .issue = configuration.mode == TlsMode::kOwn});
+          CertificateKeeperOptions{
+              .namespace_name = namespace_name,
+              .issue = configuration.mode == TlsMode::kOwn,
+              .agents_namespace = whole.agents.enabled ? whole.agents.namespace_name : ""});
       made->source_ = std::move(slot);
       made->extender_clients_ = server::Clients::kVerified;
       made->extender_client_name_ = kSchedulerName;

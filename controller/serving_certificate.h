@@ -42,7 +42,7 @@ class ServingCertificate {
 
   // An error names the file that cannot be used.
   static absl::StatusOr<std::unique_ptr<ServingCertificate>> Make(
-      const Dependencies& dependencies, const TlsConfiguration& configuration,
+      const Dependencies& dependencies, const Configuration& configuration,
       const std::string& namespace_name);
 
   // Null: plain.

@@ -47,6 +47,8 @@ inline constexpr ResourceType kPods{"", "v1", "pods", "Pod"};
 inline constexpr ResourceType kNodes{"", "v1", "nodes", "Node", /*namespaced=*/false};
 inline constexpr ResourceType kServices{"", "v1", "services", "Service"};
 inline constexpr ResourceType kNamespaces{"", "v1", "namespaces", "Namespace", false};
+// Never in protobuf: who reads them wants single keys.
+inline constexpr ResourceType kSecrets{"", "v1", "secrets", "Secret", true, /*protobuf=*/false};
 inline constexpr ResourceType kConfigMaps{"", "v1", "configmaps", "ConfigMap"};
 inline constexpr ResourceType kLeases{"coordination.k8s.io", "v1", "leases", "Lease"};
 inline constexpr ResourceType kEvents{"events.k8s.io", "v1", "events", "Event"};

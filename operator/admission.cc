@@ -169,7 +169,8 @@ class Admitter {
     }
     FillRequest(*pod, nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false));
     out_.command_warning = CommandWarning(job_, out_.shape);
-    out_.ignored_fields = IgnoredFields(*job_.object);
+    out_.ignored_fields = IgnoredFields(
+        *job_.object, job_.spec.launcher_auto && !environment_.pods.launcher_image.empty());
     NoteOtherSize();
     return true;
   }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "operator/direct_commit.h"
+#include "operator/launcher.h"
 #include "operator/pod_builder.h"
 #include "operator/training_job.h"
 #include "scheduler/gang_pod.h"
@@ -135,7 +136,8 @@ void ClusterFeed::OnNode(const kube::Change<kube::Node>& change) {
                   .ready = node.Ready(),
                   .gpu_node = HasGpus(node),
                   .closed = HasManagedTaint(node),
-                  .usable = IsUsable(node)};
+                  .usable = IsUsable(node),
+                  .port = AmountOf(node.allocatable, kPortResource) > 0};
   for (size_t level = 1; level + 1 < options_.levels.size(); ++level) {
     entry.domains.emplace_back(node.meta.Label(options_.levels[level].label));
   }
@@ -270,6 +272,11 @@ bool ClusterFeed::IsClosed(std::string_view name) const {
 bool ClusterFeed::TakesBoundPods(std::string_view name) const {
   const NodeEntry* entry = FindEntry(name);
   return entry != nullptr && entry->closed && entry->usable;
+}
+
+bool ClusterFeed::OffersPort(std::string_view name) const {
+  const NodeEntry* entry = FindEntry(name);
+  return entry != nullptr && entry->port;
 }
 
 NodeGpus ClusterFeed::GpusOfNode(std::string_view resource_name) const {

@@ -93,6 +93,8 @@ class ClusterFeed {
   bool IsClosed(std::string_view name) const;
   // Closed, Ready and not cordoned: a pod that is created with its name will start there.
   bool TakesBoundPods(std::string_view name) const;
+  // Its agent offers the way to it (kPortResource).
+  bool OffersPort(std::string_view name) const;
   // Over the nodes that have the resource, counted by capacity: an unhealthy GPU makes no node
   // smaller. Zeros for a name that is not one of `resource_names`. O(resource names).
   NodeGpus GpusOfNode(std::string_view resource_name) const;
@@ -110,6 +112,7 @@ class ClusterFeed {
     bool gpu_node = false;
     bool closed = false;
     bool usable = false;
+    bool port = false;
   };
 
   bool HasGpus(const kube::Node& node) const;

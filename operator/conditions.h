@@ -28,6 +28,7 @@ inline constexpr std::string_view kSucceeded = "Succeeded";
 inline constexpr std::string_view kFailed = "Failed";
 inline constexpr std::string_view kSuspended = "Suspended";
 // Warnings: the job will run, but hardly as its author means it.
+inline constexpr std::string_view kProgressUnreadable = "ProgressUnreadable";
 inline constexpr std::string_view kCommandSuspect = "CommandSuspect";
 inline constexpr std::string_view kFieldsIgnored = "FieldsIgnored";
 // commit: Direct was asked for and cannot be had: kube-scheduler binds the pods.

@@ -63,6 +63,8 @@ struct Evidence {
   bool exited = false;  // a container ended with an error
   std::optional<int32_t> exit_code;
   std::optional<int32_t> signal;
+  std::optional<int64_t> rank;  // where it is not the pod's first
+  std::optional<int32_t> container_exit_code;
   std::string story;  // goes on after "rank 64 (pod x on gpu-0008) "
 };
 
@@ -157,6 +159,15 @@ Evidence FromPodReason(const kube::Pod& pod, std::string_view reason, absl::Time
   return evidence;
 }
 
+std::string ExitStory(std::optional<int32_t> code, std::optional<int32_t> signal) {
+  std::string story = fmt::format("exited with code {}", code.value_or(-1));
+  if (signal.has_value()) {
+    const std::string_view name = NameOfSignal(*signal);
+    story += name.empty() ? fmt::format(" (signal {})", *signal) : fmt::format(" ({})", name);
+  }
+  return story;
+}
+
 Evidence FromExit(const kube::TerminatedContainer& exit) {
   Evidence evidence;
   evidence.time = exit.finished_at;
@@ -176,14 +187,39 @@ Evidence FromExit(const kube::TerminatedContainer& exit) {
     return evidence;
   }
   evidence.reason = kAppError;
-  std::string story = fmt::format("exited with code {}", exit.exit_code);
-  if (evidence.signal.has_value()) {
-    const std::string_view name = NameOfSignal(*evidence.signal);
-    story +=
-        name.empty() ? fmt::format(" (signal {})", *evidence.signal) : fmt::format(" ({})", name);
-  }
-  evidence.story = WithDetail(std::move(story), exit.message);
+  evidence.story = WithDetail(ExitStory(exit.exit_code, evidence.signal), exit.message);
   return evidence;
+}
+
+// What the launcher saw of the end of a program.
+Evidence WithReport(Evidence evidence, const WorkerReport* report) {
+  if (report == nullptr || !report->exit.has_value()) {
+    return evidence;
+  }
+  evidence.time = report->exit->time;
+  const std::optional<ProcessEnd>& first = report->first_cause;
+  if (!first.has_value()) {
+    return evidence;
+  }
+  evidence.time = std::min(evidence.time, first->time);
+  if (first->rank.has_value()) {
+    evidence.container_exit_code = evidence.exit_code;
+    evidence.rank = first->rank;
+    evidence.exit_code = first->exit_code;
+    evidence.signal = first->signal;
+    evidence.story = fmt::format("ended first: it {}; then its pod {}",
+                                 ExitStory(first->exit_code, first->signal), evidence.story);
+  }
+  return evidence;
+}
+
+// The command has ended, and kubelet has not said so yet.
+Evidence FromReport(const WorkerReport& report) {
+  Evidence evidence{.reason = kAppError, .time = report.exit->time, .exited = true};
+  evidence.exit_code = report.exit->exit_code;
+  evidence.signal = report.exit->signal;
+  evidence.story = ExitStory(evidence.exit_code, evidence.signal);
+  return WithReport(std::move(evidence), &report);
 }
 
 Evidence FromDisappearance(const LostPod& lost, absl::Time now) {
@@ -222,7 +258,10 @@ Evidence Judge(const LostPod& lost, absl::Time now) {
   }
   const kube::TerminatedContainer* exit = FindExit(lost);
   if (exit != nullptr && !EndedByDeletion(pod, *exit)) {
-    return FromExit(*exit);
+    return WithReport(FromExit(*exit), lost.report);
+  }
+  if (pod.phase != "Failed" && !pod.Deleting() && EndedBadly(lost.report)) {
+    return FromReport(*lost.report);
   }
   if (lost.node_gone || pod.Deleting() || pod.phase != "Failed") {
     return FromDisappearance(lost, now);
@@ -238,15 +277,16 @@ FirstCause ToCause(const LostPod& lost, const Evidence& evidence) {
   const std::string& node =
       lost.node.empty() && lost.pod != nullptr ? lost.pod->node_name : lost.node;
   const std::string place = node.empty() ? "" : fmt::format(" on {}", node);
-  return {
-      .time = evidence.time,
-      .reason = std::string(evidence.reason),
-      .message = fmt::format("rank {} (pod {}{}) {}", lost.first_rank, pod, place, evidence.story),
-      .rank = lost.first_rank,
-      .pod = pod,
-      .node = node,
-      .exit_code = evidence.exit_code,
-      .signal = evidence.signal};
+  return {.time = evidence.time,
+          .reason = std::string(evidence.reason),
+          .message = fmt::format("rank {} (pod {}{}) {}", evidence.rank.value_or(lost.first_rank),
+                                 pod, place, evidence.story),
+          .rank = evidence.rank.value_or(lost.first_rank),
+          .pod = pod,
+          .node = node,
+          .exit_code = evidence.exit_code,
+          .signal = evidence.signal,
+          .container_exit_code = evidence.container_exit_code};
 }
 
 bool Matches(const FailureRule& rule, const FirstCause& cause) {
@@ -256,9 +296,12 @@ bool Matches(const FailureRule& rule, const FirstCause& cause) {
   if (rule.exit_codes.empty()) {
     return true;
   }
-  return (cause.reason == kAppError || cause.reason == kOomKilled) && cause.exit_code.has_value() &&
-         std::find(rule.exit_codes.begin(), rule.exit_codes.end(), *cause.exit_code) !=
-             rule.exit_codes.end();
+  const auto stands = [&rule](const std::optional<int32_t>& code) {
+    return code.has_value() && std::find(rule.exit_codes.begin(), rule.exit_codes.end(), *code) !=
+                                   rule.exit_codes.end();
+  };
+  return (cause.reason == kAppError || cause.reason == kOomKilled) &&
+         (stands(cause.exit_code) || stands(cause.container_exit_code));
 }
 
 absl::Duration Backoff(const FailurePolicy& policy, int64_t counted) {

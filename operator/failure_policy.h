@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "kube/pod.h"
 #include "operator/training_job.h"
+#include "operator/worker_reports.h"
 
 namespace asterism::operators {
 
@@ -32,6 +33,7 @@ struct LostPod {
   std::string container_name;
   // When the watch told the failure, by our own clock; 0: not told.
   base::SteadyTime seen;
+  const WorkerReport* report = nullptr;  // of its launcher; null: none came
 };
 
 // The earliest failure of the lost pods, with reason NodeFailure, Preempted, OOMKilled or AppError.
@@ -39,6 +41,9 @@ struct LostPod {
 // condition, a pod that is only gone from `now`; so a real exit beats the pods that vanish after
 // it. Ties fall to the real exit, then to what the watch told first (times of containers are whole
 // seconds), then to the lower rank.
+//
+// Where its launcher told more, an exit counts from the nanosecond that it names, and the rank and
+// exit code are those of the process that ended first; rules match the container's code, too.
 //
 // What says what, first match: condition DisruptionTarget; the pod's reason (kubelet); deleted
 // while its container had not failed by itself; reason and exit code of the container. A deleted or

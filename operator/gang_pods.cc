@@ -88,9 +88,13 @@ std::vector<LostPod> GangPods::FindLost(bool was_bound) const {
     const bool taken_away = bound && pod.Deleting() && !seen_.deleting->contains(pod.meta.uid) &&
                             pod.phase != "Succeeded";
     const bool node_deleted = bound && !seen_.node_exists(pod.node_name);
-    if (pod.phase == "Failed" || taken_away || (node_deleted && pod.phase != "Succeeded")) {
+    const WorkerReport* report = seen_.report_of(pod);
+    const bool ended = bound && pod.phase != "Succeeded" && !pod.Deleting() && EndedBadly(report);
+    if (pod.phase == "Failed" || taken_away || ended ||
+        (node_deleted && pod.phase != "Succeeded")) {
       LostPod& found = lost.emplace_back(candidate());
       found.pod = &pod;
+      found.report = report;
       found.seen = job_pod->failed_since.value_or(base::SteadyTime{});
     }
   }

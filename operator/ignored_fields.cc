@@ -46,7 +46,7 @@ bool Asks(const json& value, std::string_view word) {
 
 }  // namespace
 
-std::string IgnoredFields(const json& job) {
+std::string IgnoredFields(const json& job, bool launcher) {
   std::vector<std::string> fields;
   const json* spec = Find(job, "/spec");
   if (spec == nullptr) {
@@ -54,7 +54,8 @@ std::string IgnoredFields(const json& job) {
   }
   for (const IgnoredField& field : kIgnored) {
     const json* value = Find(*spec, std::string(field.path));
-    if (value != nullptr && Asks(*value, field.asks)) {
+    const bool followed = launcher && field.path == "/progress";
+    if (value != nullptr && !followed && Asks(*value, field.asks)) {
       fields.push_back("spec" + std::string(field.path));
       std::replace(fields.back().begin(), fields.back().end(), '/', '.');
     }

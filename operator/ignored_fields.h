@@ -3,7 +3,7 @@
 // The fields of a TrainingJob that are part of the API and that this version does not act on: a
 // user who sets one is told so in a condition, instead of believing that it works.
 //
-//   std::string warning = IgnoredFields(*job.object);   // empty: none is set
+//   std::string warning = IgnoredFields(*job.object, launcher);   // empty: none is set
 //   // "not available yet: spec.placement.shape, spec.movable"
 //
 // Whoever builds one of these capabilities removes its line.
@@ -17,6 +17,7 @@
 
 namespace asterism::operators {
 
-std::string IgnoredFields(const nlohmann::json& job);
+// `launcher`: the job's command runs under asterism-launch, which follows its progress.
+std::string IgnoredFields(const nlohmann::json& job, bool launcher);
 
 }  // namespace asterism::operators

@@ -1,14 +1,19 @@
 // The objects beside a gang's pods: the headless Service through which its ranks find rank 0, and
 // the host file of the frameworks that want one. The garbage collector takes them with the job.
+#include <sys/random.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "fmt/format.h"
 #include "kube/decoder.h"
 #include "operator/conditions.h"
 #include "operator/job_controller.h"
+#include "operator/launcher.h"
 
 namespace asterism::operators {
 namespace {
@@ -27,6 +32,19 @@ CompanionOwner OwnerOf(const kube::ObjectMeta& companion, const kube::ObjectMeta
   return owner->uid == job.uid ? CompanionOwner::kThisJob : CompanionOwner::kEarlierJob;
 }
 
+// 32 random bytes as hexadecimal digits.
+std::string MakeJobKey() {
+  std::array<unsigned char, kJobKeyBytes> bytes{};
+  // Short reads happen only above 256 bytes, and errors only before Linux 3.17.
+  CHECK_THAT(getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
+             "the system gives no random bytes");
+  std::string key;
+  for (const unsigned char byte : bytes) {
+    key += fmt::format("{:02x}", byte);
+  }
+  return key;
+}
+
 std::string KeyOf(const kube::ResourceType& type, const std::string& name) {
   return fmt::format("{} {}", type.kind, name);
 }
@@ -36,6 +54,10 @@ std::string KeyOf(const kube::ResourceType& type, const std::string& name) {
 void JobController::CreateCompanions(JobState& state) {
   CreateCompanion(state, kube::kServices, state.meta().name,
                   state.admission.builder->ServiceBody());
+  if (state.object->spec.framework == Framework::kMpi) {
+    CreateCompanion(state, kube::kSecrets, KeySecretName(state.meta()),
+                    state.admission.builder->KeyBody(MakeJobKey()));
+  }
   if (std::string body = state.admission.builder->HostFileBody(); !body.empty()) {
     CreateCompanion(state, kube::kConfigMaps,
                     HostFileMapName(state.meta(), state.admission.shape.pods), std::move(body));
@@ -65,7 +87,7 @@ void JobController::CreateCompanion(JobState& state, const kube::ResourceType& t
                    } else if (service) {
                      ReadExistingService(*found->second);
                    }
-                   // The name of a host file holds the job's UID and size: what exists is our own.
+                   // Names of host files and keys hold the job's UID: what exists is our own.
                  }));
 }
 

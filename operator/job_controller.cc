@@ -32,7 +32,7 @@ bool SameButCounters(const TrainingJobStatus& left, const TrainingJobStatus& rig
   const auto others = [](const TrainingJobStatus& status) {
     // Whoever adds a member has to say here whether it counts.
     const auto& [generation, conditions, state, start, completion, gpus, selector, placed,
-                 effective, pods, waiting, placement, restarts, timings] = status;
+                 effective, pods, waiting, placement, restarts, timings, progress] = status;
     return std::tie(generation, state, start, completion, gpus, selector, placed, effective,
                     waiting.reason, restarts, placement);
   };
@@ -369,6 +369,11 @@ JobObservation JobController::Observe(JobState& state) const {
   seen.pods = &state.pods;
   seen.creating = &state.creating;
   seen.deleting = &state.deleting;
+  if (options_.reports != nullptr) {
+    seen.report_of = [this](const kube::Pod& pod) {
+      return options_.reports->Find(pod.meta.uid, pod.node_name);
+    };
+  }
   seen.node_exists = [this](std::string_view node) { return feed_.HasNode(node); };
   seen.node_ready = [this](std::string_view node) { return feed_.NodeReady(node); };
   seen.now = clock_.Now();

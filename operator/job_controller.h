@@ -36,6 +36,7 @@
 #include "operator/job_metrics.h"
 #include "operator/job_reconciler.h"
 #include "operator/job_state.h"
+#include "operator/worker_reports.h"
 
 namespace asterism::operators {
 
@@ -49,6 +50,8 @@ class JobController {
     absl::Duration settle_per_pod = absl::Microseconds(50);
     absl::Duration settle_max = absl::Milliseconds(250);
     size_t creates_per_visit = 256;
+    // What launchers told; outlives the controller. Null: nothing ever comes.
+    WorkerReports* reports = nullptr;
   };
   // What happened to a job, for people; becomes an Event.
   using Recorder = std::function<void(const TrainingJob&, const EventNote&)>;
@@ -67,6 +70,8 @@ class JobController {
 
   void OnJob(const kube::Change<TrainingJob>& change);
   void OnPod(const kube::Change<kube::Pod>& change);
+  // What a launcher told of its pod has changed.
+  void OnWorkerReport(std::string_view pod_uid);
   void OnNode(const kube::Change<kube::Node>& change);
   // Queues, namespaces or priority classes changed.
   void OnEnvironmentChange();
@@ -160,6 +165,7 @@ class JobController {
 
   GangDispatcher dispatcher_;
   std::map<std::string, std::unique_ptr<JobState>, std::less<>> jobs_;  // by uid
+  base::StringMap<std::string> job_of_pod_;                             // UIDs
   kube::WorkQueue<std::string> work_;                                   // uids of the jobs to visit
   uint64_t environment_version_ = 1;  // of everything Admit reads beside the job
   int dry_runs_in_flight_ = 0;

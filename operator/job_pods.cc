@@ -33,6 +33,7 @@ void JobController::AdoptPod(const kube::Shared<kube::Pod>& pod, const GangPodMa
   if (pod->phase == "Succeeded") {
     state.succeeded.insert({mark.first_rank, mark.epoch});
   }
+  job_of_pod_[pod->meta.uid] = mark.job_uid;
   state.pods[pod->meta.name] = std::move(job_pod);
 }
 
@@ -57,7 +58,17 @@ void JobController::OnPod(const kube::Change<kube::Pod>& change) {
   }
 }
 
+void JobController::OnWorkerReport(std::string_view pod_uid) {
+  if (const auto job = job_of_pod_.find(pod_uid); job != job_of_pod_.end()) {
+    MarkDirty(job->second);
+  }
+}
+
 void JobController::ForgetPod(const std::string& uid, const kube::Pod& pod) {
+  job_of_pod_.erase(pod.meta.uid);
+  if (options_.reports != nullptr) {
+    options_.reports->Erase(pod.meta.uid, pod.node_name);
+  }
   const auto found = jobs_.find(uid);
   if (found == jobs_.end()) {
     return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cut_text.h"
 #include "fmt/format.h"
 #include "operator/conditions.h"
 #include "operator/gang_pods.h"
@@ -14,6 +15,10 @@ namespace {
 // again within its back-off of 1 s.
 constexpr absl::Duration kUnschedulableSettle = absl::Seconds(3);
 constexpr int64_t kBindDeadlinesMax = 10;
+// How often status.progress is written: a status of thousands of nodes is a large object.
+constexpr int64_t kPodsToldOften = 256;
+constexpr absl::Duration kProgressPeriod = absl::Seconds(10);
+constexpr absl::Duration kProgressPeriodOfMany = absl::Seconds(60);
 
 class Decider {
  public:
@@ -271,8 +276,7 @@ class Decider {
     out_.look_again = absl::ZeroDuration();
   }
 
-  void DecideLost(const std::vector<LostPod>& lost) {
-    const FirstCause cause = FindFirstCause(lost, seen_.now);
+  void DecideFailure(const FirstCause& cause) {
     RestartDecision decision = DecideRestart(seen_.job->spec.failure_policy, out_.status.restarts,
                                              cause, seen_.since_restart);
     if (!decision.restart) {
@@ -400,6 +404,86 @@ class Decider {
     }
   }
 
+  void TakeProgress(const GangPods& pods) {
+    std::string problem;
+    std::optional<WorkerProgress> newest;
+    for (const JobPod* job_pod : pods.present()) {
+      const WorkerReport* report = job_pod == nullptr ? nullptr : seen_.report_of(*job_pod->pod);
+      if (report == nullptr) {
+        continue;
+      }
+      if (report->progress && (!newest || report->progress->step > newest->step)) {
+        newest = report->progress;
+      }
+      if (problem.empty()) {
+        problem = report->progress_problem;
+      }
+    }
+    Warn(kProgressUnreadable, "NotReadable",
+         problem.empty() ? "" : "spec.progress.file: " + base::CutText(problem, 512));
+    if (!newest) {
+      return;
+    }
+    const ProgressStatus next{.step = newest->step,
+                              .step_time_ms = newest->step_time_milliseconds,
+                              .tokens_per_second = newest->tokens_per_second,
+                              .updated = seen_.now};
+    const std::optional<ProgressStatus>& told = out_.status.progress;
+    if (told && told->step == next.step) {
+      return;
+    }
+    const absl::Duration period =
+        seen_.shape.pods <= kPodsToldOften ? kProgressPeriod : kProgressPeriodOfMany;
+    const absl::Duration since = told ? seen_.now - told->updated : absl::InfiniteDuration();
+    if (since >= period || since < absl::ZeroDuration()) {
+      out_.status.progress = next;
+    } else {
+      LookAgainIn(period - since);
+    }
+  }
+
+  // No rank told any progress for as long as the job allows. Without a launcher that speaks to its
+  // agent nobody could know.
+  std::optional<FirstCause> FindHang(const GangPods& pods) {
+    const auto deadline = seen_.job->spec.progress_deadline_seconds;
+    if (!deadline || !out_.status.Is(kRunning)) {
+      return std::nullopt;
+    }
+    std::optional<base::SteadyTime> last;
+    const JobPod* speaker = nullptr;
+    std::optional<int64_t> step;
+    for (const JobPod* job_pod : pods.present()) {
+      const WorkerReport* report = job_pod == nullptr ? nullptr : seen_.report_of(*job_pod->pod);
+      if (report == nullptr) {
+        continue;
+      }
+      const base::SteadyTime told = std::max(report->progressed, report->first_heard);
+      if (!last || told > *last || (told == *last && report->progress && !step)) {
+        last = told;
+        speaker = job_pod;
+        step = report->progress ? std::optional(report->progress->step) : step;
+      }
+    }
+    if (!last) {
+      return std::nullopt;
+    }
+    const base::SteadyTime end = *last + absl::Seconds(*deadline);
+    if (seen_.steady_now < end) {
+      LookAgainIn(end - seen_.steady_now);
+      return std::nullopt;
+    }
+    const std::string where =
+        step ? fmt::format("step {} was the last", *step) : std::string("no step was told");
+    return FirstCause{
+        .time = seen_.now,
+        .reason = "AppError",
+        .message = fmt::format("no progress for {} s (spec.progress.deadlineSeconds): {}",
+                               *deadline, where),
+        .rank = speaker->mark.first_rank,
+        .pod = speaker->pod->meta.name,
+        .node = speaker->pod->node_name};
+  }
+
   bool DeadlinePassed() {
     const auto seconds = seen_.job->spec.active_deadline_seconds;
     const kube::Condition* placed = kube::FindCondition(out_.status.conditions, kPlaced);
@@ -432,7 +516,11 @@ class Decider {
       return;
     }
     if (const std::vector<LostPod> lost = pods.FindLost(out_.status.Is(kBound)); !lost.empty()) {
-      DecideLost(lost);
+      DecideFailure(FindFirstCause(lost, seen_.now));
+      return;
+    }
+    if (const std::optional<FirstCause> hang = FindHang(pods)) {
+      DecideFailure(*hang);
       return;
     }
     RemoveSuperseded(pods.superseded());
@@ -443,6 +531,7 @@ class Decider {
     if (out_.moves.empty()) {
       DecideCreate(pods);
       DecideProgress();
+      TakeProgress(pods);
     }
   }
 

@@ -32,6 +32,7 @@
 #include "operator/failure_policy.h"
 #include "operator/pod_builder.h"
 #include "operator/training_job.h"
+#include "operator/worker_reports.h"
 #include "scheduler/ledger.h"
 
 namespace asterism::operators {
@@ -79,6 +80,10 @@ struct JobObservation {
   const std::map<std::string, base::SteadyTime>* creating = nullptr;
   // UIDs that we asked to delete; true: by force.
   const std::map<std::string, bool>* deleting = nullptr;
+  // What the pod's launcher told; null: nothing.
+  std::function<const WorkerReport*(const kube::Pod&)> report_of = [](const kube::Pod&) {
+    return nullptr;
+  };
   std::function<bool(std::string_view)> node_exists;
   std::function<bool(std::string_view)> node_ready;
   absl::Time now;  // to be written; intervals are measured otherwise

@@ -123,6 +123,7 @@ void JobController::CreatePod(JobState& state, size_t block_index) {
                                                        .node = block.node,
                                                        .epoch = block.epoch,
                                                        .domain = std::move(domain),
+                                                       .port = feed_.OffersPort(block.node),
                                                        .bound = CommitsDirectly(state, block)});
   client_.Create(
       kube::kPods, state.meta().namespace_name, std::move(body), {}, kube::Lane::kWrite,

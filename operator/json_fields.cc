@@ -1,6 +1,7 @@
 #include "operator/json_fields.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -157,6 +158,19 @@ std::optional<int64_t> JsonFields::Int(std::string_view name, int64_t min, int64
     return std::nullopt;
   }
   return value->get<int64_t>();
+}
+
+std::optional<double> JsonFields::Number(std::string_view name) const {
+  const json* value = Find(name);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  const double number = value->is_number() ? value->get<double>() : -1;
+  if (!std::isfinite(number) || number < 0) {
+    WrongType(name, *value, "a number of 0 or more");
+    return std::nullopt;
+  }
+  return number;
 }
 
 std::optional<bool> JsonFields::Bool(std::string_view name) const {

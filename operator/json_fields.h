@@ -50,6 +50,8 @@ class JsonFields {
 
   std::optional<std::string> String(std::string_view name) const;
   std::optional<int64_t> Int(std::string_view name, int64_t min, int64_t max) const;
+  // Finite, and 0 or more.
+  std::optional<double> Number(std::string_view name) const;
   std::optional<bool> Bool(std::string_view name) const;
   // RFC 3339; Go's zero time reads as absl::InfinitePast().
   std::optional<absl::Time> Time(std::string_view name) const;

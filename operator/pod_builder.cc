@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "operator/direct_commit.h"
 #include "operator/json_fields.h"
 #include "operator/launch_environment.h"
+#include "operator/launcher.h"
 #include "operator/pod_template.h"
 #include "operator/text_with_holes.h"
 
@@ -228,8 +230,27 @@ void AddEnvironment(const TrainingJob& job, const GangShape& shape, const HoleMa
   env.insert(env.end(), user.begin(), user.end());
 }
 
+// What the pods of an MPI gang are beside their ranks: rank 0 runs the command, the others wait.
+enum class PodRole { kRunsCommand, kWaits };
+
+bool IsWrapped(const TrainingJob& job, const PodSettings& settings) {
+  return job.spec.launcher_auto && !settings.launcher_image.empty();
+}
+
+LauncherFacts LauncherFactsOf(const TrainingJob& job, PodRole role, const json& trainer) {
+  LauncherFacts facts{.progress_path = job.spec.progress_file};
+  if (job.spec.framework == Framework::kMpi) {
+    facts.key_secret = KeySecretName(job.meta);
+    // The next one after the port of rank 0, which MPI jobs do not use.
+    const std::string master_port = UserValue(trainer.at("env"), "MASTER_PORT");
+    facts.remote_port = std::atoll(master_port.c_str()) % 65535 + 1;
+    facts.worker = role == PodRole::kWaits;
+  }
+  return facts;
+}
+
 json BuildPod(const TrainingJob& job, const GangShape& shape, const PodSettings& settings,
-              const HoleMarks& marks) {
+              PodRole role, const HoleMarks& marks) {
   json pod = MergePodTemplate(*job.object, job.spec.container_name);
   pod["apiVersion"] = "v1";
   pod["kind"] = "Pod";
@@ -243,6 +264,9 @@ json BuildPod(const TrainingJob& job, const GangShape& shape, const PodSettings&
     AddHostFile(HostFileMapName(job.meta, shape.pods), spec, trainer);
   }
   AddEnvironment(job, shape, marks, spec.value("hostNetwork", false), trainer);
+  if (IsWrapped(job, settings)) {
+    AddLauncher(settings.launcher_image, LauncherFactsOf(job, role, trainer), spec, trainer);
+  }
   return pod;
 }
 
@@ -278,15 +302,20 @@ std::string MakeServiceBody(const kube::ObjectMeta& job) {
           {{std::string(kJobUidLabel), job.uid}, {std::string(kLiveLabel), "true"}}}}}});
 }
 
-absl::Status CheckJob(const TrainingJob& job, const GangShape& shape) {
+absl::Status CheckJob(const TrainingJob& job, const GangShape& shape, const PodSettings& settings) {
   RETURN_IF_ERROR(CheckMeta(job.meta));
   if (job.object == nullptr) {
     return absl::InvalidArgumentError("spec: the job was not read from an object");
   }
-  if (job.spec.framework == Framework::kMpi) {
+  if (job.spec.framework == Framework::kMpi && settings.launcher_image.empty()) {
     return absl::FailedPreconditionError(
         "spec.framework: MPI needs asterism-launch, which this installation does not have: use "
-        "TorchRun, DeepSpeed or Plain");
+        "TorchRun, DeepSpeed or Plain, or set launcher.image in its configuration");
+  }
+  if (job.spec.framework == Framework::kMpi && !job.spec.launcher_auto) {
+    return absl::InvalidArgumentError(
+        "spec.launcher: \"Off\" does not go with framework MPI, whose ranks it starts: leave it "
+        "out");
   }
   RETURN_IF_ERROR(CheckSharedMemory(job.spec.shared_memory));
   return CheckPodTemplate(*job.object, {.container_name = job.spec.container_name,
@@ -299,35 +328,62 @@ absl::Status CheckJob(const TrainingJob& job, const GangShape& shape) {
 
 struct PodBuilder::Template {
   int64_t processes_per_pod = 1;
-  // Without a home, pinned, and bound; each without and with a domain.
+  bool wrapped = false;
+  bool roles = false;  // rank 0 differs
+  // Without a home, pinned, and bound; each without and with a domain; all of them without and with
+  // the port where the command is wrapped; all of those for each role.
   std::vector<TextWithHoles> pods;
   std::string service;
   std::string host_file;
 
+  kube::ObjectMeta job;
+
   static constexpr size_t kHomes = 3;
-  static size_t Variant(const BlockHome& home) {
+  size_t Variant(const BlockHome& home) const {
     const size_t kind = home.node.empty() ? 0 : home.bound ? 2 : 1;
-    return kind + (home.domain.empty() ? 0 : kHomes);
+    const size_t port = home.port && wrapped ? 1 : 0;
+    const size_t role = roles && home.first_rank > 0 ? 1 : 0;
+    const size_t ports = wrapped ? 2 : 1;
+    return kind + kHomes * ((home.domain.empty() ? 0 : 1) + 2 * (port + ports * role));
+  }
+
+  // All variants of a pod that differ in where it goes.
+  void AddHomes(const json& pod, const HoleMarks& marks) {
+    json pinned = pod;
+    AddPin(marks[kNode], pinned["spec"]);
+    json bound = pinned;
+    bound["spec"]["nodeName"] = marks[kNode];
+    json unpinned = pod;
+    for (const bool in_domain : {false, true}) {
+      for (json* variant : {&unpinned, &pinned, &bound}) {
+        if (in_domain) {
+          (*variant)["metadata"]["annotations"][std::string(kDomainAnnotation)] = marks[kDomain];
+        }
+        pods.emplace_back(DumpJson(*variant), marks);
+      }
+    }
   }
 };
 
 absl::StatusOr<PodBuilder> PodBuilder::Make(const TrainingJob& job, const GangShape& shape,
                                             const PodSettings& settings) try {
-  RETURN_IF_ERROR(CheckJob(job, shape));
+  RETURN_IF_ERROR(CheckJob(job, shape, settings));
   auto made = std::make_shared<Template>();
   made->processes_per_pod = shape.processes_per_pod;
-  const HoleMarks marks(kPodHoles, DumpJson(*job.object) + settings.scheduler_name);
-  json pod = BuildPod(job, shape, settings, marks);
-  json pinned = pod;
-  AddPin(marks[kNode], pinned["spec"]);
-  json bound = pinned;
-  bound["spec"]["nodeName"] = marks[kNode];
-  for (const bool in_domain : {false, true}) {
-    for (json* variant : {&pod, &pinned, &bound}) {
-      if (in_domain) {
-        (*variant)["metadata"]["annotations"][std::string(kDomainAnnotation)] = marks[kDomain];
-      }
-      made->pods.emplace_back(DumpJson(*variant), marks);
+  made->wrapped = IsWrapped(job, settings);
+  made->roles = job.spec.framework == Framework::kMpi;
+  made->job = job.meta;
+  const HoleMarks marks(kPodHoles,
+                        DumpJson(*job.object) + settings.scheduler_name + settings.launcher_image);
+  for (const PodRole role : {PodRole::kRunsCommand, PodRole::kWaits}) {
+    if (role == PodRole::kWaits && !made->roles) {
+      break;
+    }
+    json pod = BuildPod(job, shape, settings, role, marks);
+    made->AddHomes(pod, marks);
+    if (made->wrapped) {
+      AddPort(*FindContainer(pod["spec"], job.spec.container_name));
+      made->AddHomes(pod, marks);
     }
   }
   made->service = MakeServiceBody(job.meta);
@@ -351,11 +407,23 @@ std::string PodBuilder::PodBody(const BlockHome& home) const {
   values[kEpoch] = std::to_string(home.epoch);
   values[kNode] = InsideQuotes(home.node);
   values[kDomain] = InsideQuotes(home.domain);
-  return template_->pods[Template::Variant(home)].Fill(values);
+  return template_->pods[template_->Variant(home)].Fill(values);
 }
 
 std::string PodBuilder::ServiceBody() const {
   return template_->service;
+}
+
+std::string PodBuilder::KeyBody(std::string_view key) const {
+  if (!template_->roles) {
+    return "";
+  }
+  return DumpJson({{"apiVersion", "v1"},
+                   {"kind", "Secret"},
+                   {"metadata", CompanionMeta(template_->job, KeySecretName(template_->job))},
+                   {"type", "Opaque"},
+                   {"immutable", true},
+                   {"stringData", {{std::string(kJobKeyName), key}}}});
 }
 
 std::string PodBuilder::HostFileBody() const {

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,6 +33,8 @@ namespace asterism::operators {
 
 struct PodSettings {
   std::string scheduler_name = "asterism";
+  // Image of asterism-launch; empty: commands run without it, and MPI jobs cannot.
+  std::string launcher_image;
 };
 
 struct BlockHome {
@@ -39,6 +42,7 @@ struct BlockHome {
   std::string node;  // empty for the dry run: no pin
   int64_t epoch = 0;
   std::string domain;  // annotation asterism.dev/domain; empty: none
+  bool port = false;   // the agent of the node offers the way to it; needs the launcher
   bool bound = false;  // the pod names its node, so that no scheduler looks at it; needs `node`
 };
 
@@ -52,6 +56,8 @@ class PodBuilder {
   // Empty unless the framework wants a host file (DeepSpeed, MPI): a ConfigMap
   // "<job>-<u>-hosts-<pods>", which has to exist before the containers of the pods start.
   std::string HostFileBody() const;
+  // Empty but for MPI: a Secret "<job>-<u>-key" with `key`, which only pods of the job can read.
+  std::string KeyBody(std::string_view key) const;
 
  private:
   struct Template;

@@ -20,6 +20,10 @@ std::string HostAddress(const kube::ObjectMeta& job, int64_t first_rank) {
   return fmt::format("{}.{}.{}.svc", HostName(job, first_rank), job.name, job.namespace_name);
 }
 
+std::string KeySecretName(const kube::ObjectMeta& job) {
+  return fmt::format("{}-key", JobInstance(job));
+}
+
 std::string HostFileMapName(const kube::ObjectMeta& job, int64_t pods) {
   return fmt::format("{}-hosts-{}", JobInstance(job), pods);
 }

@@ -31,6 +31,8 @@ std::string HostAddress(const kube::ObjectMeta& job, int64_t first_rank);
 std::string JobInstance(const kube::ObjectMeta& job);
 // "<job>-<u>-hosts-<pods>", the ConfigMap of the host file: a job that comes back from its
 // suspension with another size gets another file.
+// The Secret with the key of an MPI job: "<job>-<u>-key".
+std::string KeySecretName(const kube::ObjectMeta& job);
 std::string HostFileMapName(const kube::ObjectMeta& job, int64_t pods);
 
 // What the extender reads, too.

@@ -135,6 +135,9 @@ void ParseProgram(const JsonFields& fields, TrainingJobSpec& spec) {
   fields.Object("model");  // its type
   spec.plan_mode = WordOf(fields.Object("plan"), "mode", kPlanModeWords, "");
   spec.launcher_auto = fields.OneOf("launcher", kLauncherWords).value_or(0) == 0;
+  const JsonFields progress = fields.Object("progress");
+  spec.progress_file = progress.String("file").value_or("");
+  spec.progress_deadline_seconds = progress.Int("deadlineSeconds", 1, kSecondsMax);
   spec.shared_memory = ParseSharedMemory(fields);
   spec.master_port_stated = fields.Has("masterPort");
   spec.master_port = fields.Int("masterPort", 1, 65535).value_or(spec.master_port);

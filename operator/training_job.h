@@ -84,6 +84,8 @@ struct TrainingJobSpec {
   std::string placement_policy = "Auto";
   FailurePolicy failure_policy;
   bool launcher_auto = true;
+  std::string progress_file;  // empty: none
+  std::optional<int64_t> progress_deadline_seconds;
   std::string shared_memory = "Auto";  // Auto, Off or a quantity
   int64_t master_port = 29500;
   bool master_port_stated = false;  // else it is derived for pods on the host network
@@ -140,6 +142,8 @@ struct FirstCause {
   std::string node;
   std::optional<int32_t> exit_code;
   std::optional<int32_t> signal;
+  // Of the container, where exit_code is that of one rank in it. Not kept in the status.
+  std::optional<int32_t> container_exit_code;
 
   bool operator==(const FirstCause&) const = default;
 };
@@ -181,6 +185,16 @@ struct TimingStatus {
   bool operator==(const TimingStatus&) const = default;
 };
 
+// How far the job says it is.
+struct ProgressStatus {
+  int64_t step = 0;
+  double step_time_ms = 0;       // 0: not told
+  double tokens_per_second = 0;  // 0: not told
+  absl::Time updated = absl::InfinitePast();
+
+  bool operator==(const ProgressStatus&) const = default;
+};
+
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::vector<kube::Condition> conditions;  // sorted by type
@@ -196,6 +210,7 @@ struct TrainingJobStatus {
   PlacementStatus placement;
   RestartStatus restarts;
   TimingStatus timings;
+  std::optional<ProgressStatus> progress;  // kept when the job has ended
 
   bool operator==(const TrainingJobStatus&) const = default;
 

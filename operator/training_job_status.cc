@@ -116,6 +116,13 @@ RestartStatus ParseRestarts(const JsonFields& fields) {
   return restarts;
 }
 
+ProgressStatus ParseProgress(const JsonFields& fields) {
+  return {.step = LongOf(fields, "step"),
+          .step_time_ms = fields.Number("stepTimeMilliseconds").value_or(0),
+          .tokens_per_second = fields.Number("tokensPerSecond").value_or(0),
+          .updated = fields.Time("updated").value_or(absl::InfinitePast())};
+}
+
 TimingStatus ParseTimings(const JsonFields& fields) {
   return {.queued_ms = fields.Int("queuedMilliseconds", 0, kLongMax),
           .decide_us = fields.Int("decideMicroseconds", 0, kLongMax),
@@ -228,6 +235,24 @@ json RestartsJson(const RestartStatus& restarts) {
   return part;
 }
 
+json ProgressJson(const ProgressStatus& progress) {
+  json part = {{"step", progress.step}, {"updated", FormatSeconds(progress.updated)}};
+  if (progress.step_time_ms > 0) {
+    part["stepTimeMilliseconds"] = progress.step_time_ms;
+  }
+  if (progress.tokens_per_second > 0) {
+    part["tokensPerSecond"] = progress.tokens_per_second;
+  }
+  return part;
+}
+
+// For the column: "120 (812 ms)".
+std::string StepText(const ProgressStatus& progress) {
+  return progress.step_time_ms > 0
+             ? fmt::format("{} ({:.4g} ms)", progress.step, progress.step_time_ms)
+             : std::to_string(progress.step);
+}
+
 json TimingsJson(const TimingStatus& timings) {
   json part = json::object();
   Put(part, "queuedMilliseconds", timings.queued_ms);
@@ -255,6 +280,9 @@ TrainingJobStatus ParseStatus(const JsonFields& fields) {
   status.placement = ParsePlacement(fields.Object("placement"));
   status.restarts = ParseRestarts(fields.Object("restarts"));
   status.timings = ParseTimings(fields.Object("timings"));
+  if (fields.Has("progress")) {
+    status.progress = ParseProgress(fields.Object("progress"));
+  }
   return status;
 }
 
@@ -284,6 +312,10 @@ std::string StatusApplyBody(const kube::ObjectMeta& meta, const TrainingJobStatu
   PutPart(out, "placement", PlacementJson(status.placement));
   PutPart(out, "restarts", RestartsJson(status.restarts));
   PutPart(out, "timings", TimingsJson(status.timings));
+  if (status.progress.has_value()) {
+    out["progress"] = ProgressJson(*status.progress);
+    out["step"] = StepText(*status.progress);
+  }
   return DumpJson(body);
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "controller/grpc_services.h"
 #include "fmt/format.h"
 
 namespace asterism::controller {
@@ -119,7 +120,7 @@ void GrpcFixture::Serve(PlacementEdgeOptions edge_options, GrpcServerOptions opt
       edge_options);
   options.address = "127.0.0.1";
   auto server = GrpcServer::Start(
-      *edge_, [&plane] { return plane.leading(); }, std::move(options));
+      ServicesOf(*edge_, nullptr), [&plane] { return plane.leading(); }, std::move(options));
   ASSERT_TRUE(server.ok()) << server.status();
   server_ = *std::move(server);
   stub_ = v1::Placement::NewStub(Channel());

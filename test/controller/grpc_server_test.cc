@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/grpc_services.h"
 #include "gmock/gmock.h"
 #include "grpc_fixture.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -124,18 +125,19 @@ TEST_F(GrpcServerTest, WithoutACertificateItServesOnlyWherePlainTextIsAskedFor) 
   ControlPlane& plane = *cluster_.leader();
   PlacementEdge edge({cluster_.clock(), core_, cluster_.server(), plane, cluster_.registry("a")},
                      {});
-  const auto server = GrpcServer::Start(edge, [] { return true; }, {.address = "127.0.0.1"});
+  const auto server =
+      GrpcServer::Start(ServicesOf(edge, nullptr), [] { return true; }, {.address = "127.0.0.1"});
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("has no certificate"));
 }
 
 TEST_F(GrpcServerTest, APortThatIsTakenIsAnError) {
   Serve();
   const auto second =
-      GrpcServer::Start(*edge_, [] { return true; },
+      GrpcServer::Start(ServicesOf(*edge_, nullptr), [] { return true; },
                         {.address = "127.0.0.1", .port = server_->port(), .plain = true});
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("the port is taken"));
-  const auto nowhere =
-      GrpcServer::Start(*edge_, [] { return true; }, {.address = "here", .port = 1, .plain = true});
+  const auto nowhere = GrpcServer::Start(ServicesOf(*edge_, nullptr), [] { return true; },
+                                         {.address = "here", .port = 1, .plain = true});
   EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("is not an IP address"));
 }
 
@@ -144,8 +146,8 @@ TEST_F(GrpcServerTest, ACertificateGrpcDoesNotTakeIsAnError) {
   PlacementEdge edge({cluster_.clock(), core_, cluster_.server(), plane, cluster_.registry("a")},
                      {});
   TestSource none({"none", "none", ""});
-  const auto server =
-      GrpcServer::Start(edge, [] { return true; }, {.address = "127.0.0.1", .certificates = &none});
+  const auto server = GrpcServer::Start(ServicesOf(edge, nullptr), [] { return true; },
+                                        {.address = "127.0.0.1", .certificates = &none});
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("does not take the certificate"));
 }
 

@@ -8,14 +8,14 @@ namespace asterism::operators {
 namespace {
 
 std::string Ignored(const char* spec) {
-  return IgnoredFields(nlohmann::json{{"spec", nlohmann::json::parse(spec)}});
+  return IgnoredFields(nlohmann::json{{"spec", nlohmann::json::parse(spec)}}, /*launcher=*/false);
 }
 
 TEST(IgnoredFieldsTest, NothingAskedNothingSaid) {
   EXPECT_EQ(Ignored(R"({"gpus": 8, "placement": {"levels": [{"level": "supernode"}]}})"), "");
   EXPECT_EQ(Ignored(R"({"movable": false, "nativeGang": "Auto", "failover": {"mode": "Off"}})"),
             "");
-  EXPECT_EQ(IgnoredFields(nlohmann::json::object()), "");
+  EXPECT_EQ(IgnoredFields(nlohmann::json::object(), false), "");
 }
 
 TEST(IgnoredFieldsTest, NamesWhatIsAskedFor) {

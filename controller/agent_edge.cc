@@ -1,0 +1,241 @@
+#include "controller/agent_edge.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "asterism/v1/agent.grpc.pb.h"
+#include "base/strings.h"
+#include "controller/call_credentials.h"
+#include "controller/unary_call.h"
+#include "fmt/format.h"
+
+namespace asterism::controller {
+namespace {
+
+// Which node the pod of a ServiceAccount's token runs on (KEP-4193, since Kubernetes 1.30).
+constexpr const char* kNodeOfToken = "authentication.kubernetes.io/node-name";
+constexpr size_t kNodeNameMax = 253;
+
+}  // namespace
+
+// gRPC's side of a stream. Lives until gRPC is done with it and the core has forgotten it.
+class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v1::ControllerFrame>,
+                                public std::enable_shared_from_this<Stream> {
+ public:
+  Stream(AgentEdge& edge, Credentials stream_credentials,
+         std::shared_ptr<const std::atomic<bool>> retired)
+      : edge_(edge), credentials(std::move(stream_credentials)), retired_(std::move(retired)) {}
+
+  void Begin() {
+    self_ = shared_from_this();
+    ReadNext();
+  }
+  void ReadNext() {
+    absl::MutexLock lock(&mutex_);
+    if (!ended_) {
+      StartRead(&frame_);
+    }
+  }
+  void Welcome(const std::string& controller) {
+    absl::MutexLock lock(&mutex_);
+    if (!ended_) {
+      answer_.mutable_welcome()->set_controller(controller);
+      answer_.mutable_welcome()->set_controller_version(ASTERISM_VERSION);
+      StartWrite(&answer_);
+    }
+  }
+  void End(const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
+    if (!std::exchange(ended_, true)) {
+      Finish(ToGrpc(status));
+    }
+  }
+  bool retired() const { return *retired_; }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      End(absl::OkStatus());
+      return;
+    }
+    edge_.dependencies_.core.Post([&edge = edge_, self = shared_from_this(),
+                                   frame = std::move(frame_)] { edge.OnFrame(self, frame); });
+  }
+  void OnCancel() override { End(absl::CancelledError("the agent has gone")); }
+  void OnDone() override {
+    edge_.open_.fetch_sub(1);
+    edge_.dependencies_.core.Post(
+        [&edge = edge_, self = std::exchange(self_, nullptr)] { edge.OnGone(self); });
+  }
+
+  AgentEdge& edge_;
+
+ public:
+  // On the core.
+  const Credentials credentials;
+  uint64_t number = 0;  // 0: not attached
+  bool greeted = false;
+
+ private:
+  const std::shared_ptr<const std::atomic<bool>> retired_;
+  std::shared_ptr<Stream> self_;
+  absl::Mutex mutex_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  v1::AgentFrame frame_;
+  v1::ControllerFrame answer_;
+};
+
+class AgentEdge::Service final : public v1::Agents::CallbackService {
+ public:
+  Service(AgentEdge& edge, std::shared_ptr<const std::atomic<bool>> retired)
+      : edge_(edge), retired_(std::move(retired)) {}
+
+  grpc::ServerBidiReactor<v1::AgentFrame, v1::ControllerFrame>* Attach(
+      grpc::CallbackServerContext* context) override {
+    auto stream = std::make_shared<Stream>(edge_, CredentialsOf(*context), retired_);
+    const bool room = edge_.open_.fetch_add(1) < edge_.options_.streams_max;
+    stream->Begin();
+    if (!room) {
+      stream->End(absl::ResourceExhaustedError("too many agents are attached to this process"));
+    } else if (!edge_.dependencies_.plane.leading()) {
+      stream->End(absl::UnavailableError(
+          fmt::format("this process does not lead; {} does", edge_.dependencies_.plane.leader())));
+    } else {
+      edge_.dependencies_.core.PostAfter(
+          edge_.options_.hello_limit, [weak = std::weak_ptr<Stream>(stream)] {
+            if (const auto late = weak.lock(); late != nullptr && !late->greeted) {
+              late->End(absl::DeadlineExceededError("no hello came"));
+            }
+          });
+    }
+    return stream.get();
+  }
+
+ private:
+  AgentEdge& edge_;
+  const std::shared_ptr<const std::atomic<bool>> retired_;
+};
+
+AgentEdge::AgentEdge(Dependencies dependencies, AgentEdgeOptions options)
+    : dependencies_(dependencies), options_(std::move(options)), look_timer_(dependencies_.core) {}
+
+AgentEdge::~AgentEdge() = default;
+
+std::unique_ptr<grpc::Service> AgentEdge::MakeService(
+    std::shared_ptr<const std::atomic<bool>> retired) {
+  return std::make_unique<Service>(*this, std::move(retired));
+}
+
+void AgentEdge::OnFrame(const std::shared_ptr<Stream>& stream, const v1::AgentFrame& frame) {
+  if (!stream->greeted) {
+    if (!frame.has_hello()) {
+      stream->End(absl::InvalidArgumentError("the first frame is to be a hello"));
+      return;
+    }
+    stream->greeted = true;
+    OnHello(stream, frame.hello());
+    return;
+  }
+  absl::Status status;
+  if (frame.has_hello()) {
+    status = absl::InvalidArgumentError("a second hello");
+  } else if (frame.has_devices()) {
+    status = dependencies_.agents.OnDevices(stream->number, frame.devices());
+  } else if (frame.has_pod()) {
+    status = dependencies_.agents.OnPod(stream->number, frame.pod());
+  }
+  // Frames of a kind that this version does not know are beats.
+  if (!status.ok()) {
+    stream->End(status);
+    return;
+  }
+  stream->ReadNext();
+}
+
+void AgentEdge::OnHello(const std::shared_ptr<Stream>& stream, const v1::AgentHello& hello) {
+  if (hello.node().empty() || hello.node().size() > kNodeNameMax ||
+      hello.boot_id().size() > kNodeNameMax || hello.agent_version().size() > kNodeNameMax) {
+    stream->End(absl::InvalidArgumentError("hello: node is missing, or a name is too long"));
+    return;
+  }
+  if (options_.certificate_needed && stream->credentials.certificate_name != kAgentName) {
+    stream->End(absl::UnauthenticatedError(fmt::format(
+        "the agent shows no certificate of {}: mount the Secret asterism-agent-tls", kAgentName)));
+    return;
+  }
+  dependencies_.identity.Identify(
+      {.certificate_name = "", .bearer_token = stream->credentials.bearer_token},
+      alive_.Wrap(
+          [this, stream, hello](const absl::StatusOr<std::shared_ptr<const Caller>>& caller) {
+            Admit(stream, hello, caller);
+          }));
+}
+
+absl::Status AgentEdge::CheckNode(const std::string& node, const Caller& caller) const {
+  if (caller.user != options_.user) {
+    return absl::PermissionDeniedError(fmt::format(
+        "{} is not the agents' ServiceAccount, {}: see agents.namespace and agents.serviceAccount",
+        caller.user, options_.user));
+  }
+  const auto bound = caller.extra.find(kNodeOfToken);
+  if (bound == caller.extra.end() || bound->second.size() != 1) {
+    return absl::PermissionDeniedError(
+        "the token is bound to no node: use the one that is mounted into the agent's pod, on "
+        "Kubernetes 1.30 or later");
+  }
+  if (bound->second.front() != node) {
+    return absl::PermissionDeniedError(fmt::format(
+        "the agent speaks for node {}, and its pod runs on {}", node, bound->second.front()));
+  }
+  return absl::OkStatus();
+}
+
+void AgentEdge::Admit(const std::shared_ptr<Stream>& stream, const v1::AgentHello& hello,
+                      const absl::StatusOr<std::shared_ptr<const Caller>>& caller) {
+  absl::Status status = caller.status();
+  if (status.ok()) {
+    status = CheckNode(hello.node(), **caller);
+  }
+  if (!status.ok()) {
+    stream->End(status);
+    return;
+  }
+  stream->number = ++last_number_;
+  streams_[stream->number] = stream;
+  dependencies_.agents.Attach(stream->number, hello);
+  stream->Welcome(dependencies_.plane.leader());
+  stream->ReadNext();
+  if (!look_timer_.pending()) {
+    Look();
+  }
+}
+
+void AgentEdge::OnGone(const std::shared_ptr<Stream>& stream) {
+  if (stream->number != 0) {
+    streams_.erase(stream->number);
+    dependencies_.agents.Detach(stream->number);
+  }
+}
+
+// Ends what may not go on; only while there are streams.
+void AgentEdge::Look() {
+  const bool leading = dependencies_.plane.leading();
+  for (const auto& [number, stream] : streams_) {
+    if (!leading) {
+      stream->End(absl::UnavailableError("this process leads no more"));
+    } else if (stream->retired()) {
+      stream->End(absl::UnavailableError("the certificate was renewed: connect again"));
+    } else if (!dependencies_.agents.IsAttached(number)) {
+      stream->End(absl::AbortedError("another agent of the node has attached"));
+    }
+  }
+  if (!streams_.empty()) {
+    look_timer_.Start(options_.look_period, [this] { Look(); });
+  }
+}
+
+}  // namespace asterism::controller

@@ -1,0 +1,86 @@
+// File: controller/agent_edge.h
+//
+// The gRPC service asterism.v1.Agents: one stream for each agent. Lets in who shows the agents'
+// client certificate and the token of their ServiceAccount, which the API server has bound to the
+// node that the agent speaks for.
+//
+//   AgentEdge edge({clock, core, identity, plane, agents}, {.certificate_needed = true, ...});
+//   std::unique_ptr<grpc::Service> service = edge.MakeService(retired);
+//
+// A stream ends when this process leads no more, when another agent of the node attaches, or after
+// a frame that makes no sense. A frame is read when the one before has been dealt with, so a fast
+// agent waits and nothing piles up.
+//
+// Bounds: 16,384 streams; a hello within ten seconds.
+//
+// Thread-safety: MakeService from any thread; construct it before the core has work for it, destroy
+// it after the server has stopped and the core runs no more. Cost: two hops to the core a frame.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/executor.h"
+#include "controller/agent_registry.h"
+#include "controller/caller_identity.h"
+#include "controller/certificate_plan.h"
+#include "controller/control_plane.h"
+
+namespace grpc {
+class Service;
+}  // namespace grpc
+
+namespace asterism::controller {
+
+inline constexpr char kAgentsService[] = "asterism.v1.Agents";
+
+struct AgentEdgeOptions {
+  bool certificate_needed = true;  // false: plain text
+  std::string user;                // system:serviceaccount:NAMESPACE:NAME
+  absl::Duration hello_limit = absl::Seconds(10);
+  absl::Duration look_period = absl::Seconds(1);  // whether this process still leads
+  size_t streams_max = 16'384;
+};
+
+class AgentEdge {
+ public:
+  struct Dependencies {
+    base::Executor& core;
+    CallerIdentity& identity;
+    ControlPlane& plane;
+    AgentRegistry& agents;
+  };
+
+  AgentEdge(Dependencies dependencies, AgentEdgeOptions options);
+  ~AgentEdge();
+
+  std::unique_ptr<grpc::Service> MakeService(std::shared_ptr<const std::atomic<bool>> retired);
+
+ private:
+  class Service;
+  class Stream;
+
+  // On the core.
+  void OnHello(const std::shared_ptr<Stream>& stream, const v1::AgentHello& hello);
+  void OnFrame(const std::shared_ptr<Stream>& stream, const v1::AgentFrame& frame);
+  void OnGone(const std::shared_ptr<Stream>& stream);
+  void Admit(const std::shared_ptr<Stream>& stream, const v1::AgentHello& hello,
+             const absl::StatusOr<std::shared_ptr<const Caller>>& caller);
+  absl::Status CheckNode(const std::string& node, const Caller& caller) const;
+  void Look();
+
+  const Dependencies dependencies_;
+  const AgentEdgeOptions options_;
+  std::atomic<size_t> open_ = 0;
+  uint64_t last_number_ = 0;
+  std::map<uint64_t, std::shared_ptr<Stream>> streams_;  // that are attached
+  base::OwnedTimer look_timer_;
+  base::Alive alive_;
+};
+
+}  // namespace asterism::controller

@@ -1,0 +1,224 @@
+#include "controller/agent_registry.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "base/cut_text.h"
+#include "base/log.h"
+#include "fmt/format.h"
+
+namespace asterism::controller {
+namespace {
+
+constexpr int kDevicesMax = 4096;
+constexpr size_t kNameMax = 253;
+constexpr size_t kUidMax = 64;
+
+std::optional<operators::ProcessEnd> EndOf(bool has, const v1::ProcessEnd& end) {
+  if (!has) {
+    return std::nullopt;
+  }
+  operators::ProcessEnd result{.time = absl::FromUnixNanos(end.time_unix_nanos())};
+  if (end.rank() >= 0) {
+    result.rank = end.rank();
+  }
+  if (end.exit_code() >= 0) {
+    result.exit_code = end.exit_code();
+  }
+  if (end.signal() > 0) {
+    result.signal = end.signal();
+  }
+  return result;
+}
+
+operators::WorkerReport ReportOf(const v1::PodReport& report, std::string node) {
+  const v1::WorkerState& state = report.state();
+  operators::WorkerReport result{
+      .first_cause = EndOf(state.has_first_cause(), state.first_cause()),
+      .exit = EndOf(state.has_exit(), state.exit()),
+      .progress_problem = std::string(base::CutText(state.progress_problem(), 512)),
+      .connected = report.connected(),
+      .node = std::move(node)};
+  if (state.has_progress() && state.progress().step() >= 0) {
+    result.progress = operators::WorkerProgress{
+        .step = state.progress().step(),
+        .step_time_milliseconds = state.progress().step_time_milliseconds(),
+        .tokens_per_second = state.progress().tokens_per_second()};
+  }
+  return result;
+}
+
+}  // namespace
+
+AgentRegistry::AgentRegistry(Dependencies dependencies, std::vector<std::string> gpu_resources)
+    : dependencies_(std::move(dependencies)),
+      gpu_resources_(std::move(gpu_resources)),
+      attached_gauge_(
+          dependencies_.registry
+              .AddGauge("asterism_agents_attached", "Agents that have a stream to this process.")
+              .With({})),
+      unhealthy_gauge_(dependencies_.registry
+                           .AddGauge("asterism_unhealthy_devices",
+                                     "GPUs that kubelet does not offer any more, as the agents of "
+                                     "their nodes tell.")
+                           .With({})),
+      frames_(dependencies_.registry.AddCounter("asterism_agent_frames_total",
+                                                "Frames from agents, by kind and result.",
+                                                {"kind", "result"})) {
+  holders_.Publish(std::make_shared<const DeviceHolders>());
+}
+
+void AgentRegistry::Attach(uint64_t stream, const v1::AgentHello& hello) {
+  Node& node = nodes_[hello.node()];
+  if (node.stream != 0) {
+    node_of_stream_.erase(node.stream);
+  }
+  if (node.boot_id != hello.boot_id()) {
+    // Another boot is another set of processes, and perhaps of devices.
+    node = {.boot_id = hello.boot_id()};
+  }
+  node.stream = stream;
+  node_of_stream_[stream] = hello.node();
+  attached_gauge_.Set(static_cast<double>(node_of_stream_.size()));
+  base::LogInfo(
+      "agent_attached",
+      {{"node", hello.node()}, {"boot_id", hello.boot_id()}, {"version", hello.agent_version()}});
+}
+
+void AgentRegistry::Detach(uint64_t stream) {
+  const auto found = node_of_stream_.find(stream);
+  if (found == node_of_stream_.end()) {
+    return;
+  }
+  base::LogInfo("agent_detached", {{"node", found->second}});
+  nodes_[found->second].stream = 0;
+  node_of_stream_.erase(found);
+  attached_gauge_.Set(static_cast<double>(node_of_stream_.size()));
+}
+
+AgentRegistry::Node* AgentRegistry::NodeOf(uint64_t stream) {
+  const auto found = node_of_stream_.find(stream);
+  return found == node_of_stream_.end() ? nullptr : &nodes_[found->second];
+}
+
+absl::Status AgentRegistry::OnDevices(uint64_t stream, const v1::DeviceReport& report) {
+  Node* node = NodeOf(stream);
+  if (node == nullptr || !report.problem().empty()) {
+    frames_.With({"devices", node == nullptr ? "replaced" : "unknown"}).Add();
+    return absl::OkStatus();
+  }
+  if (report.devices_size() > kDevicesMax) {
+    frames_.With({"devices", "refused"}).Add();
+    return absl::InvalidArgumentError(
+        fmt::format("devices: {} of one node, more than {}", report.devices_size(), kDevicesMax));
+  }
+  std::map<std::string, std::string> holders;
+  std::set<std::string> unhealthy;
+  for (const v1::Device& device : report.devices()) {
+    const bool is_gpu =
+        std::ranges::find(gpu_resources_, device.resource()) != gpu_resources_.end();
+    if (!is_gpu || device.id().empty() || device.id().size() > kNameMax ||
+        device.pod_name().size() > kNameMax || device.pod_namespace().size() > kNameMax) {
+      continue;
+    }
+    holders[device.id()] =
+        device.pod_name().empty() ? "" : device.pod_namespace() + "/" + device.pod_name();
+    if (device.unhealthy()) {
+      unhealthy.insert(device.id());
+    }
+  }
+  frames_.With({"devices", "ok"}).Add();
+  TellHealth(node_of_stream_.at(stream), *node, std::move(unhealthy));
+  const bool first = !std::exchange(node->told, true);
+  if (first || holders != node->holder_by_device) {
+    node->holder_by_device = std::move(holders);
+    PublishHolders();
+  }
+  return absl::OkStatus();
+}
+
+void AgentRegistry::TellHealth(const std::string& name, Node& node,
+                               std::set<std::string> unhealthy) {
+  if (unhealthy == node.unhealthy) {
+    return;
+  }
+  for (const std::string& id : unhealthy) {
+    if (!node.unhealthy.contains(id)) {
+      dependencies_.tell(
+          {.node = name,
+           .warning = true,
+           .reason = "DeviceUnhealthy",
+           .message = fmt::format(
+               "device {} of node {} is not offered any more: no new pod gets it", id, name)});
+    }
+  }
+  for (const std::string& id : node.unhealthy) {
+    if (!unhealthy.contains(id)) {
+      dependencies_.tell(
+          {.node = name,
+           .reason = "DeviceHealthy",
+           .message = fmt::format("device {} of node {} is offered again", id, name)});
+    }
+  }
+  node.unhealthy = std::move(unhealthy);
+  CountUnhealthy();
+}
+
+void AgentRegistry::CountUnhealthy() {
+  size_t count = 0;
+  for (const auto& [name, node] : nodes_) {
+    count += node.unhealthy.size();
+  }
+  unhealthy_gauge_.Set(static_cast<double>(count));
+}
+
+absl::Status AgentRegistry::OnPod(uint64_t stream, const v1::PodReport& report) {
+  if (NodeOf(stream) == nullptr) {
+    frames_.With({"pod", "replaced"}).Add();
+    return absl::OkStatus();
+  }
+  if (report.pod_uid().empty() || report.pod_uid().size() > kUidMax) {
+    frames_.With({"pod", "refused"}).Add();
+    return absl::InvalidArgumentError("pod_uid: is missing, or no UID");
+  }
+  const std::string& node = node_of_stream_.at(stream);
+  frames_.With({"pod", "ok"}).Add();
+  dependencies_.reports.Put(report.pod_uid(), ReportOf(report, node),
+                            dependencies_.clock.SteadyNow());
+  dependencies_.on_report(report.pod_uid());
+  return absl::OkStatus();
+}
+
+void AgentRegistry::ForgetNode(std::string_view name) {
+  const auto found = nodes_.find(name);
+  if (found == nodes_.end() || found->second.stream != 0) {
+    return;
+  }
+  nodes_.erase(found);
+  CountUnhealthy();
+  PublishHolders();
+}
+
+void AgentRegistry::Clear() {
+  nodes_.clear();
+  node_of_stream_.clear();
+  attached_gauge_.Set(0);
+  CountUnhealthy();
+  PublishHolders();
+}
+
+void AgentRegistry::PublishHolders() {
+  auto holders = std::make_shared<DeviceHolders>();
+  for (const auto& [name, node] : nodes_) {
+    for (const auto& [id, holder] : node.holder_by_device) {
+      if (!holder.empty()) {
+        (*holders)[holder].push_back(id);
+      }
+    }
+  }
+  holders_.Publish(std::move(holders));
+}
+
+}  // namespace asterism::controller

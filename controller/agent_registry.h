@@ -1,0 +1,101 @@
+// File: controller/agent_registry.h
+//
+// What the agents of the nodes have told: which of them are attached, which device which pod holds,
+// what launchers say of their pods. Every process may be attached to; only the leader is.
+//
+//   AgentRegistry registry({clock, registry, reports, node_of_pod, on_report, tell}, resources);
+//   registry.Attach(stream, hello);  registry.OnDevices(stream, report);  registry.Detach(stream);
+//   registry.holders()->at("research/llama-3f2a1-r0-e1")    // ids of its devices
+//
+// An agent speaks for its own node: a report about a pod of another node is kept, and used only if
+// the pod turns out to be on the agent's node (operators::WorkerReport.node). Devices that kubelet
+// could not tell stay as they were known.
+//
+// Bounds: 4,096 devices a node; of an agent that is gone, devices are kept until its node is.
+//
+// Thread-safety: core executor, but for holders(). Cost: O(devices) a report, on change only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "asterism/v1/agent.pb.h"
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/snapshot.h"
+#include "operator/worker_reports.h"
+
+namespace asterism::controller {
+
+// Devices by holder: "namespace/pod" -> ids, sorted.
+using DeviceHolders = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+// Something about a node that people should know; becomes an Event.
+struct NodeNote {
+  std::string node;
+  bool warning = false;
+  std::string reason;
+  std::string message;
+};
+
+class AgentRegistry {
+ public:
+  struct Dependencies {
+    const base::Clock& clock;
+    base::MetricRegistry& registry;
+    operators::WorkerReports& reports;
+    std::function<void(std::string_view pod_uid)> on_report;
+    std::function<void(const NodeNote&)> tell;
+  };
+
+  // `gpu_resources`: whose devices are GPUs.
+  AgentRegistry(Dependencies dependencies, std::vector<std::string> gpu_resources);
+
+  // A second agent of a node takes the place of the first.
+  void Attach(uint64_t stream, const v1::AgentHello& hello);
+  void Detach(uint64_t stream);
+  // Frames of a stream that has been replaced are dropped. An error: the frame makes no sense.
+  absl::Status OnDevices(uint64_t stream, const v1::DeviceReport& report);
+  absl::Status OnPod(uint64_t stream, const v1::PodReport& report);
+  // The node is gone from the API server.
+  void ForgetNode(std::string_view node);
+  // Another process leads: what was told goes there now.
+  void Clear();
+
+  // Not replaced by another of the same node.
+  bool IsAttached(uint64_t stream) const { return node_of_stream_.contains(stream); }
+  size_t attached() const { return node_of_stream_.size(); }
+  std::shared_ptr<const DeviceHolders> holders() const { return holders_.Load(); }
+
+ private:
+  struct Node {
+    uint64_t stream = 0;  // 0: none is attached
+    std::string boot_id;
+    std::map<std::string, std::string> holder_by_device;  // id -> "namespace/pod", or ""
+    std::set<std::string> unhealthy;                      // ids
+    bool told = false;                                    // devices came at least once
+  };
+
+  Node* NodeOf(uint64_t stream);
+  void TellHealth(const std::string& name, Node& node, std::set<std::string> unhealthy);
+  void PublishHolders();
+  void CountUnhealthy();
+
+  const Dependencies dependencies_;
+  const std::vector<std::string> gpu_resources_;
+  std::map<std::string, Node, std::less<>> nodes_;
+  std::map<uint64_t, std::string> node_of_stream_;
+  base::SnapshotCell<DeviceHolders> holders_;
+  base::Gauge& attached_gauge_;
+  base::Gauge& unhealthy_gauge_;
+  base::CounterFamily& frames_;
+};
+
+}  // namespace asterism::controller
