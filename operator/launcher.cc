@@ -32,7 +32,8 @@ void SetVariable(json& trainer, std::string_view name, const std::string& value)
       return;
     }
   }
-  env.insert(env.begin(), {{"name", name}, {"value", value}});
+  const json variable = {{"name", name}, {"value", value}};
+  env.insert(env.begin(), variable);
 }
 
 json InitContainer(std::string_view image) {

@@ -21,6 +21,11 @@ void FakeReviews::AddUser(const std::string& token, const std::string& name,
   users_[token] = {name, std::move(groups)};
 }
 
+void FakeReviews::AddNodeUser(const std::string& token, const std::string& name,
+                              const std::string& node) {
+  users_[token] = {.name = name, .node = node};
+}
+
 int FakeReviews::token_reviews() const {
   const auto found = server_.requests().find("create tokenreviews");
   return found == server_.requests().end() ? 0 : found->second;
@@ -44,6 +49,10 @@ void FakeReviews::AnswerToken(json& review) const {
               {"uid", "uid-of-" + user->second.name},
               {"groups", user->second.groups},
               {"extra", {{"example.org/scope", json::array({"all"})}}}}}};
+  if (!user->second.node.empty()) {
+    status["user"]["extra"]["authentication.kubernetes.io/node-name"] =
+        json::array({user->second.node});
+  }
 }
 
 void FakeReviews::AnswerAccess(json& review) {

@@ -27,6 +27,8 @@ class FakeReviews {
 
   void AddUser(const std::string& token, const std::string& name,
                std::vector<std::string> groups = {});
+  // As of a ServiceAccount's pod on a node.
+  void AddNodeUser(const std::string& token, const std::string& name, const std::string& node);
   void RemoveToken(const std::string& token) { users_.erase(token); }
   void Allow(const std::string& user, const std::string& right) { rights_[user].insert(right); }
   void Forbid(const std::string& user, const std::string& right) { rights_[user].erase(right); }
@@ -40,6 +42,7 @@ class FakeReviews {
   struct User {
     std::string name;
     std::vector<std::string> groups;
+    std::string node;
   };
 
   void AnswerToken(nlohmann::json& review) const;

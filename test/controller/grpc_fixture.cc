@@ -118,9 +118,14 @@ void GrpcFixture::Serve(PlacementEdgeOptions edge_options, GrpcServerOptions opt
       PlacementEdge::Dependencies{cluster_.clock(), core_, cluster_.server(), plane,
                                   cluster_.registry("a")},
       edge_options);
+  agents_ = std::make_unique<AgentEdge>(
+      AgentEdge::Dependencies{core_, edge_->identity(), plane, plane.agents()},
+      AgentEdgeOptions{.certificate_needed = !options.plain,
+                       .user = "system:serviceaccount:asterism-agents:asterism-agent",
+                       .hello_limit = absl::Seconds(2)});
   options.address = "127.0.0.1";
   auto server = GrpcServer::Start(
-      ServicesOf(*edge_, nullptr), [&plane] { return plane.leading(); }, std::move(options));
+      ServicesOf(*edge_, agents_.get()), [&plane] { return plane.leading(); }, std::move(options));
   ASSERT_TRUE(server.ok()) << server.status();
   server_ = *std::move(server);
   stub_ = v1::Placement::NewStub(Channel());
@@ -132,6 +137,7 @@ void GrpcFixture::StopServing() {
   core_.Pump();
   cluster_.Run(absl::Seconds(1));  // answers that are under way meet the edge alive
   core_.Pump();
+  agents_.reset();
   edge_.reset();
 }
 

@@ -25,6 +25,7 @@
 #include "absl/synchronization/notification.h"
 #include "asterism/v1/placement.grpc.pb.h"
 #include "base/executor.h"
+#include "controller/agent_edge.h"
 #include "controller/grpc_server.h"
 #include "controller/placement_edge.h"
 #include "fake_cluster.h"
@@ -126,6 +127,7 @@ class GrpcFixture : public ::testing::Test {
   FakeReviews reviews_{cluster_.server()};
   PumpedExecutor core_{cluster_.executor()};
   std::unique_ptr<PlacementEdge> edge_;
+  std::unique_ptr<AgentEdge> agents_;
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<v1::Placement::Stub> stub_;
   std::multimap<std::string, std::string> last_trailers_;

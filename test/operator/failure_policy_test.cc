@@ -183,6 +183,79 @@ FirstCause Cause(std::string reason, std::optional<int32_t> exit_code = std::nul
           .exit_code = exit_code};
 }
 
+TEST(FindFirstCause, TakesRankAndCodeFromTheLauncher) {
+  const kube::Pod pod = FailedPod(1);
+  WorkerReport report;
+  report.first_cause =
+      ProcessEnd{.time = kNow - absl::Milliseconds(5100), .rank = 67, .exit_code = 13};
+  report.exit = ProcessEnd{.time = kNow - absl::Milliseconds(5050), .exit_code = 1};
+  LostPod lost = Lost(&pod);
+  lost.report = &report;
+  const FirstCause cause = FindFirstCause({lost}, kNow);
+  EXPECT_EQ(cause.reason, "AppError");
+  EXPECT_EQ(cause.rank, 67);
+  EXPECT_EQ(cause.exit_code, 13);
+  EXPECT_EQ(cause.time, kNow - absl::Milliseconds(5100));
+  EXPECT_THAT(cause.message, HasSubstr("rank 67"));
+  EXPECT_THAT(cause.message, HasSubstr("code 13"));
+  // Rules may name either code.
+  for (const int32_t code : {1, 13}) {
+    const FailurePolicy policy{
+        .rules = {{.exit_codes = {code}, .action = FailureAction::kFailJob}}};
+    EXPECT_EQ(DecideRestart(policy, {}, cause, absl::Hours(1)).failed_reason, "FailJobRule");
+  }
+}
+
+TEST(FindFirstCause, OrdersByTheNanosecondsOfLaunchers) {
+  const kube::Pod one = FailedPod(1);
+  const kube::Pod two = FailedPod(1);
+  WorkerReport first;
+  first.exit = ProcessEnd{.time = kNow - absl::Nanoseconds(200), .exit_code = 7};
+  first.first_cause = first.exit;
+  WorkerReport second;
+  second.exit = ProcessEnd{.time = kNow - absl::Nanoseconds(100), .exit_code = 1};
+  second.first_cause = second.exit;
+  LostPod early = Lost(&one, 72);
+  early.report = &first;
+  LostPod late = Lost(&two, 64);
+  late.report = &second;
+  EXPECT_EQ(FindFirstCause({late, early}, kNow).rank, 72);
+  EXPECT_EQ(FindFirstCause({early, late}, kNow).rank, 72);
+}
+
+TEST(FindFirstCause, BelievesALauncherBeforeKubeletHasSaidSo) {
+  kube::Pod pod = FailedPod(1);
+  pod.phase = "Running";
+  pod.terminated.clear();
+  WorkerReport report;
+  report.exit = ProcessEnd{.time = kNow, .exit_code = 3};
+  EXPECT_TRUE(EndedBadly(&report));
+  LostPod lost = Lost(&pod);
+  lost.report = &report;
+  const FirstCause cause = FindFirstCause({lost}, kNow);
+  EXPECT_EQ(cause.reason, "AppError");
+  EXPECT_EQ(cause.exit_code, 3);
+  // Who was killed may have run out of memory: kubelet knows.
+  report.exit->signal = 9;
+  EXPECT_FALSE(EndedBadly(&report));
+  report.exit = ProcessEnd{.time = kNow, .exit_code = 0};
+  EXPECT_FALSE(EndedBadly(&report));
+  EXPECT_FALSE(EndedBadly(nullptr));
+}
+
+TEST(FindFirstCause, ADisruptionStaysOneWhateverTheLauncherSaw) {
+  kube::Pod pod = FailedPod(143);
+  pod.conditions = {{.type = "DisruptionTarget",
+                     .status = "True",
+                     .last_transition_time = kNow,
+                     .reason = "EvictionByEvictionAPI"}};
+  WorkerReport report;
+  report.exit = ProcessEnd{.time = kNow, .exit_code = 143, .signal = 15};
+  LostPod lost = Lost(&pod);
+  lost.report = &report;
+  EXPECT_EQ(FindFirstCause({lost}, kNow).reason, "Preempted");
+}
+
 TEST(DecideRestart, CountsOnlyTheProgramsOwnFailures) {
   const std::pair<const char*, bool> cases[] = {
       {"NodeFailure", false}, {"Preempted", false}, {"OOMKilled", true}, {"AppError", true}};

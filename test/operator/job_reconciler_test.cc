@@ -95,6 +95,79 @@ class JobReconcilerTest : public ::testing::Test {
   JobObservation seen_;
 };
 
+// What launchers told, by the name of the pod.
+class ReportedJobTest : public JobReconcilerTest {
+ protected:
+  ReportedJobTest() {
+    Place();
+    AddAllPods("Running");
+    Set(kBound);
+    Set(kRunning);
+    status_.start_time = seen_.now;
+    seen_.report_of = [this](const kube::Pod& pod) -> const WorkerReport* {
+      const auto found = reports_.find(pod.meta.name);
+      return found == reports_.end() ? nullptr : &found->second;
+    };
+  }
+  WorkerReport& ReportOf(int64_t block) { return reports_[PodName(job_.meta, block * 8, 1)]; }
+  void Pass(absl::Duration time) {
+    seen_.now += time;
+    seen_.steady_now = seen_.steady_now + time;
+  }
+  std::map<std::string, WorkerReport> reports_;
+};
+
+TEST_F(ReportedJobTest, AnEndThatOnlyTheLauncherHasSeenRestartsTheGang) {
+  ReportOf(2).exit = ProcessEnd{.time = seen_.now, .exit_code = 5};
+  const JobDecision decision = Decide();
+  ASSERT_TRUE(decision.restart);
+  EXPECT_EQ(decision.restart->cause.rank, 16);
+  EXPECT_EQ(decision.restart->cause.exit_code, 5);
+}
+
+TEST_F(ReportedJobTest, ProgressIsToldEveryTenSeconds) {
+  ReportOf(0).progress = WorkerProgress{.step = 7, .step_time_milliseconds = 812};
+  status_ = Decide().status;
+  ASSERT_TRUE(status_.progress);
+  EXPECT_EQ(status_.progress->step, 7);
+  ReportOf(0).progress->step = 8;
+  Pass(absl::Seconds(4));
+  JobDecision decision = Decide();
+  EXPECT_EQ(decision.status.progress->step, 7);
+  EXPECT_EQ(decision.look_again, absl::Seconds(6));
+  Pass(absl::Seconds(6));
+  EXPECT_EQ(Decide().status.progress->step, 8);
+}
+
+TEST_F(ReportedJobTest, AFileThatCannotBeReadIsAWarning) {
+  ReportOf(1).progress_problem = "/tmp/p: is no regular file";
+  JobDecision decision = Decide();
+  EXPECT_EQ(ConditionReason(decision.status, kProgressUnreadable), "True/NotReadable");
+  status_ = decision.status;
+  ReportOf(1).progress_problem.clear();
+  EXPECT_EQ(ConditionReason(Decide().status, kProgressUnreadable), "absent");
+}
+
+TEST_F(ReportedJobTest, AHangIsTakenForOneAfterTheDeadlineOnly) {
+  job_.spec.progress_deadline_seconds = 60;
+  // Without any report nobody knows.
+  Pass(absl::Hours(1));
+  EXPECT_FALSE(Decide().restart);
+  ReportOf(0).first_heard = seen_.steady_now;
+  EXPECT_EQ(Decide().look_again, absl::Seconds(60));
+  Pass(absl::Seconds(30));
+  ReportOf(0).progress = WorkerProgress{.step = 3};
+  ReportOf(0).progressed = seen_.steady_now;
+  Pass(absl::Seconds(59));
+  EXPECT_FALSE(Decide().restart);
+  Pass(absl::Seconds(1));
+  const JobDecision decision = Decide();
+  ASSERT_TRUE(decision.restart);
+  EXPECT_EQ(decision.restart->cause.reason, "AppError");
+  EXPECT_THAT(decision.restart->cause.message, HasSubstr("no progress for 60 s"));
+  EXPECT_THAT(decision.restart->cause.message, HasSubstr("step 3"));
+}
+
 TEST_F(JobReconcilerTest, AnAdmittedJobGoesToTheGangQueue) {
   const JobDecision decision = Decide();
   EXPECT_TRUE(decision.want_place);

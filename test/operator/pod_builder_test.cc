@@ -182,7 +182,104 @@ TEST(PodBuilder, MpiNeedsTheLauncher) {
   EXPECT_EQ(builder.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(builder.status().message()),
             "spec.framework: MPI needs asterism-launch, which this installation does not have: use "
-            "TorchRun, DeepSpeed or Plain");
+            "TorchRun, DeepSpeed or Plain, or set launcher.image in its configuration");
+}
+
+json LaunchedPod(const json& spec, const BlockHome& home = {}) {
+  const TrainingJob job = JobWith(spec);
+  const auto builder = PodBuilder::Make(job, *ShapeOf(job.spec, 8, JobClass::kSearch),
+                                        {.launcher_image = "registry.example/launch:1"});
+  EXPECT_TRUE(builder.ok()) << builder.status();
+  return json::parse(builder->PodBody(home));
+}
+
+TEST(PodBuilder, TheCommandRunsUnderTheLauncher) {
+  const json pod = LaunchedPod({{"gpus", 16},
+                                {"progress", {{"file", "/tmp/progress"}}},
+                                {"container",
+                                 {{"image", "i"},
+                                  {"command", json::array({"torchrun", "a.py"})},
+                                  {"args", json::array({"-x"})}}}});
+  const json& trainer = pod["spec"]["containers"][0];
+  EXPECT_EQ(trainer["command"],
+            json::array({"/opt/asterism/asterism-launch", "--", "torchrun", "a.py"}));
+  EXPECT_EQ(trainer["args"], json::array({"-x"}));
+  EXPECT_EQ(VariableOf(pod, "ASTERISM_PROGRESS_FILE"), "/tmp/progress");
+  const json& init = pod["spec"]["initContainers"][0];
+  EXPECT_EQ(init["image"], "registry.example/launch:1");
+  EXPECT_EQ(init["args"], json::array({"copy", "/opt/asterism"}));
+  // What the PodSecurity profile "restricted" asks of a container.
+  const json& security = init["securityContext"];
+  EXPECT_EQ(security["runAsNonRoot"], true);
+  EXPECT_EQ(security["allowPrivilegeEscalation"], false);
+  EXPECT_EQ(security["capabilities"]["drop"], json::array({"ALL"}));
+  EXPECT_EQ(security["seccompProfile"]["type"], "RuntimeDefault");
+  EXPECT_FALSE(trainer["resources"]["limits"].contains("asterism.dev/port"));
+}
+
+TEST(PodBuilder, ThePortIsAskedForWhereTheNodeOffersIt) {
+  const json spec = {{"gpus", 16},
+                     {"container", {{"image", "i"}, {"command", json::array({"x"})}}}};
+  BlockHome home{.first_rank = 8, .node = "gpu-1", .epoch = 2, .domain = "sn-0", .port = true};
+  const json with = LaunchedPod(spec, home);
+  EXPECT_EQ(with["spec"]["containers"][0]["resources"]["limits"]["asterism.dev/port"], "1");
+  EXPECT_EQ(At(with, "/metadata/name"), "llama-3f2a9-r8-e2");
+  EXPECT_EQ(At(with, "/metadata/annotations")["asterism.dev/domain"], "sn-0");
+  home.bound = true;
+  EXPECT_EQ(LaunchedPod(spec, home)["spec"]["nodeName"], "gpu-1");
+  // Without a launcher nobody would use it.
+  const auto plain = BuilderOf(JobWith(spec));
+  EXPECT_EQ(plain->PodBody(home).find("asterism.dev/port"), std::string::npos);
+}
+
+TEST(PodBuilder, LauncherOffLeavesTheCommandAlone) {
+  const json pod = LaunchedPod({{"gpus", 16},
+                                {"launcher", "Off"},
+                                {"container", {{"image", "i"}, {"command", json::array({"x"})}}}});
+  EXPECT_EQ(pod["spec"]["containers"][0]["command"], json::array({"x"}));
+  EXPECT_FALSE(pod["spec"].contains("initContainers"));
+}
+
+TEST(PodBuilder, RanksOfAnMpiJobButTheFirstWaitForIt) {
+  const json spec = {
+      {"gpus", 24},
+      {"framework", "MPI"},
+      {"container",
+       {{"image", "i"}, {"command", json::array({"mpirun", "a"})}, {"args", json::array({"b"})}}}};
+  const json first = LaunchedPod(spec, {.first_rank = 0, .node = "n0", .epoch = 1});
+  const json other =
+      LaunchedPod(spec, {.first_rank = 16, .node = "n2", .epoch = 1, .domain = "d", .port = true});
+  EXPECT_EQ(first["spec"]["containers"][0]["command"],
+            json::array({"/opt/asterism/asterism-launch", "--", "mpirun", "a"}));
+  const json& worker = other["spec"]["containers"][0];
+  EXPECT_EQ(worker["command"], json::array({"/opt/asterism/asterism-launch", "--",
+                                            "/opt/asterism/asterism-launch", "worker"}));
+  EXPECT_FALSE(worker.contains("args"));
+  EXPECT_EQ(worker["resources"]["limits"]["asterism.dev/port"], "1");
+  for (const json& pod : {first, other}) {
+    EXPECT_EQ(VariableOf(pod, "OMPI_MCA_plm_rsh_agent"), "/opt/asterism/asterism-launch rsh");
+    EXPECT_EQ(VariableOf(pod, "ASTERISM_REMOTE_PORT"), "29501");
+    EXPECT_EQ(VariableOf(pod, "ASTERISM_JOB_KEY"), "/etc/asterism-key/key");
+    EXPECT_NE(pod.dump().find("\"secretName\":\"llama-3f2a9-key\""), std::string::npos);
+  }
+  const TrainingJob job = JobWith(spec);
+  const auto builder =
+      PodBuilder::Make(job, *ShapeOf(job.spec, 8, JobClass::kSearch), {.launcher_image = "l"});
+  const json secret = json::parse(builder->KeyBody("abc"));
+  EXPECT_EQ(secret["metadata"]["name"], "llama-3f2a9-key");
+  EXPECT_EQ(secret["stringData"]["key"], "abc");
+  EXPECT_EQ(secret["metadata"]["ownerReferences"][0]["kind"], "TrainingJob");
+}
+
+TEST(PodBuilder, MpiDoesNotGoWithoutTheLauncher) {
+  const TrainingJob job =
+      JobWith({{"gpus", 16},
+               {"framework", "MPI"},
+               {"launcher", "Off"},
+               {"container", {{"image", "i"}, {"command", json::array({"x"})}}}});
+  const auto builder =
+      PodBuilder::Make(job, *ShapeOf(job.spec, 8, JobClass::kSearch), {.launcher_image = "l"});
+  EXPECT_THAT(std::string(builder.status().message()), testing::HasSubstr("spec.launcher"));
 }
 
 TEST(PodBuilder, RefusesAHostFileThatNoConfigMapHolds) {
