@@ -45,6 +45,12 @@ v{{ .Major }}.{{ .Minor }}.{{ .Patch }}
 apiVersion: config.asterism.dev/v1alpha1
 kind: AsterismConfiguration
 {{ toYaml .Values.config }}
+{{- if .Values.agents.enabled }}
+agents: {enabled: true, namespace: {{ .Values.agents.namespace }}, serviceAccount: asterism-agent}
+{{- end }}
+{{- if .Values.launcher.enabled }}
+launcher: {image: "{{ .Values.launcher.image.repository }}:{{ .Values.launcher.image.tag | default .Chart.AppVersion }}"}
+{{- end }}
 {{- end }}
 
 {{- define "asterism.schedulerConfig" -}}
