@@ -23,14 +23,14 @@ def lines(rig):
 
 
 def _component(rig, found, name):
-    url = components.urls(found["ports"])[name]
+    url = components.urls(found)[name]
     pid = processes.running_pid(rig.pid_file(name))
     if pid is None:
         return ("stopped on purpose" if rig.held_file(name).exists() else f"DEAD, log: {rig.log(name)}"), False
     about = f"pid {pid}, {processes.resident_mib(pid):.0f} MiB, {url}"
     if processes.is_paused(pid):
         return f"paused, {about}", False
-    verdict = readiness.ask(readiness.url_of(found["ports"], name), rig / "certificates" / "ca.crt")
+    verdict = readiness.ask(readiness.url_of(found, name), rig / "certificates" / "ca.crt")
     return (f"ready, {about}" if verdict.ready else f"NOT READY, {about}"), verdict.ready
 
 
