@@ -1,6 +1,7 @@
 """Describes the rigs that are there: what runs, what is simulated."""
 
 from rig import components, orphans, places, processes, readiness, state
+from rig.real import node_control, nodes
 
 
 def lines(rig):
@@ -17,6 +18,13 @@ def lines(rig):
         text, good = _component(rig, found, name)
         healthy = healthy and good
         out.append(f"  {name:<24}{text}")
+    real = nodes.settings_of(found)
+    if real:
+        there = nodes.RealNodes(rig, real)
+        for name in real.names():
+            text, good = node_control.status(there, name)
+            healthy = healthy and good
+            out.append(f"  {name:<24}{text}, {there.plan.node(there.number(name))}")
     out.append(f"  {'extender':<24}{_extender(found)}")
     out += [f"  {line}" for line in _simulated(found)]
     return out, healthy
@@ -35,14 +43,21 @@ def _component(rig, found, name):
 
 
 def _extender(found):
+    if components.ASTERISM_SCHEDULER not in found["components"]:
+        return "none: no asterism-scheduler here, the chart brings one (or --own-scheduler)"
     if not found["extender_url"]:
         return "none (--no-extender)"
     return f"not part of the rig: asterism-scheduler expects one on {found['extender_url']}"
 
 
 def _simulated(found):
-    real = "Real: API server, storage, controllers, both schedulers."
+    schedulers = "both schedulers" if components.ASTERISM_SCHEDULER in found["components"] else "the default scheduler"
+    real = f"Real: API server, storage, controllers, {schedulers}."
     count = found["node_count"]
+    if found.get("real"):
+        real = f"{real[:-1]}, {found['real']['count']} nodes with kubelet, containerd, services and DNS."
+        if not count:
+            return [real, "GPUs: none, until a device plug-in offers some."]
     if not count:
         return [real, "No nodes were created: pods stay Pending until a test creates nodes."]
     if components.KWOK not in found["components"]:

@@ -10,7 +10,7 @@ _CONFIGURATION = """\
     errors
     ready {address}:{ready_port}
     kubernetes cluster.local in-addr.arpa {{
-        kubeconfig {kubeconfig}
+        kubeconfig "{kubeconfig}"
         pods insecure
         ttl 5
     }}

@@ -59,7 +59,7 @@ class RealNodes:
     def start_switch(self):
         """Needs `addresses.choosing`."""
         pid_file = self.rig.pid_file(footprint.SWITCH)
-        processes.start(["unshare", "--net", "sleep", "infinity"], _environment(), self.rig.folder, self.rig.log(footprint.SWITCH), pid_file)
+        processes.start(["unshare", "--net", "sleep", "infinity"], environment(), self.rig.folder, self.rig.log(footprint.SWITCH), pid_file)
         own = os.readlink("/proc/self/ns/net")
         _await(lambda: os.readlink(f"/proc/{self.switch_pid()}/ns/net") != own, "the network namespace of the switch does not appear")
         network.make_switch(self.plan, footprint.interface(self.rig.folder), self.switch_pid())
@@ -131,7 +131,7 @@ class RealNodes:
         processes.start(
             ["unshare", "--mount", "--net", "--uts", "--ipc", "--cgroup", "--pid", "--fork", "--kill-child", "--propagation", "private",
              sys.executable, "-B", str(Path(__file__).with_name("boot.py")), str(config_file)],
-            _environment(), self.rig.folder, self.rig.log(name), pid_file, prepare)
+            environment(), self.rig.folder, self.rig.log(name), pid_file, prepare)
 
     def _join(self, name):
         self._await_boot(name)
@@ -151,10 +151,10 @@ class RealNodes:
 
     def start_program(self, name, program):
         argv = node_files.command_lines(self.plan, self.number(name), name, self.labels(name))[program]
-        namespaces.start_inside(self._require_holder(name), self.group(name), argv, _environment(inside=True),
+        namespaces.start_inside(self._require_holder(name), self.group(name), argv, environment(inside=True),
                                 self.rig.log(f"{name}.{program}"), self.program_pid_file(name, program))
 
-    def _await_runtime(self, name):
+    def await_runtime(self, name):
         socket = Path(f"/proc/{self._require_holder(name)}/root{node_files.CONTAINERD_SOCKET}")
 
         def answers():
@@ -167,7 +167,7 @@ class RealNodes:
         """Runs `ctr` of a node."""
         pid = self._require_holder(name)
         command = ["nsenter", f"--target={pid}", "--mount", "--net", "--", f"{node_files.PROGRAMS}/ctr", "--namespace=k8s.io", *arguments]
-        done = subprocess.run(command, env=_environment(inside=True), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run(command, env=environment(inside=True), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=_IMPORT_TIMEOUT_S, check=False)
         if check and done.returncode != 0:
             raise RigError(f"{name}: ctr {' '.join(arguments)}: {done.stdout.strip()[-1000:]}")
@@ -180,7 +180,7 @@ class RealNodes:
 
     def boot(self, names):
         """Nodes that are off, up to the point where containers can run: namespaces, mounts, link, containerd."""
-        for step in (self._launch, self._join, lambda name: self.start_program(name, "containerd"), self._await_runtime):
+        for step in (self._launch, self._join, lambda name: self.start_program(name, "containerd"), self.await_runtime):
             for name in names:
                 step(name)
 
@@ -203,7 +203,7 @@ class RealNodes:
         network.leave(self.number(name), self.switch_pid())
 
 
-def _environment(inside=False):
+def environment(inside=False):
     first = f"{node_files.PROGRAMS}:" if inside else ""
     chosen = {variable: os.environ[variable] for variable in ("GOMAXPROCS", "GOGC", "GOMEMLIMIT", "LANG") if variable in os.environ}
     return {"PATH": f"{first}/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", **chosen}
