@@ -29,13 +29,13 @@ for address in ('192.0.2.1', '8.8.8.8', '172.16.0.1'):
         print('a connection to', address)
 """
 # What the standard `restricted` of Kubernetes asks for.
-_RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "readOnlyRootFilesystem": True,
+RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "readOnlyRootFilesystem": True,
                "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def pod(name, command, node=None, restart="Never", **more):
     selector = {"kubernetes.io/hostname": node} if node else {node_files.LAYER_LABEL: "real"}
-    container = {"name": "main", "image": IMAGE, "command": command, "imagePullPolicy": "Never", "securityContext": _RESTRICTED}
+    container = {"name": "main", "image": IMAGE, "command": command, "imagePullPolicy": "Never", "securityContext": RESTRICTED}
     container.update(more.pop("container", {}))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
             "spec": {"restartPolicy": restart, "terminationGracePeriodSeconds": 1, "nodeSelector": selector, "containers": [container], **more}}

@@ -15,7 +15,7 @@ PROGRAMS = ("kube-scheduler", "kubectl")
 _SHELL = ("bash", "coreutils", "dash", "grep", "hostname", "procps", "sed")
 # {image: Debian packages}
 JOBS = {
-    "job": (*_SHELL, "python3"),
+    "job": (*_SHELL, "python3", "libstdc++6"),    # the last for PyTorch
     "job-mpi": (*_SHELL, "python3", "openmpi-bin", "python3-mpi4py"),
 }
 ALL = (*JOBS, *PROGRAMS)
