@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from rig import places
+from rig import orphans, places
 from rig.errors import RigError
 from rig.real import cgroups
 
@@ -71,7 +71,7 @@ def _check_namespaces():
 
 def _check_overlay():
     """Where the layers of containers will lie."""
-    folder = places.root() / f"asterism-overlay-probe-{os.getpid()}"
+    folder = orphans.make_folder(f"overlay-probe-{os.getpid()}")
     try:
         for name in ("lower", "upper", "work", "merged"):
             (folder / name).mkdir(parents=True)
