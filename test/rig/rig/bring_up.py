@@ -12,8 +12,12 @@ from rig import (builder, certificates, components, kubeconfigs, nodes, orphans,
                  scheduler_config, state)
 from rig.api_client import ApiClient, ApiError
 from rig.errors import ALREADY_RUNNING, RigError
+from rig.real import machine
+from rig.real.cluster import RealLayer
 
-PROFILES = ("control", "scale")
+PROFILES = ("control", "scale", "real", "full")
+SIMULATING = ("scale", "full")
+REAL = ("real", "full")
 SCHEDULER_NAME = "asterism"
 _ADMIN_GROUP = "system:masters"
 _USERS = {
@@ -23,6 +27,8 @@ _USERS = {
     components.ASTERISM_SCHEDULER: ("system:kube-scheduler", ()),
 }
 _MIN_DISK_GIB = 1.0
+_REAL_NODE_DISK_GIB = 0.5
+_REAL_NODE_MEMORY_GIB = 0.25
 _MEBI = 2**20
 
 
@@ -49,6 +55,11 @@ class Options:
     with_extender: bool = True
     scheduler_config: str = None
     node_lifecycle: bool = False
+    node_grace_s: int = None  # None: what Kubernetes takes by itself
+    real_nodes: int = 0
+    real_nodes_per_supernode: int = 2
+    images: list = field(default_factory=list)  # for real nodes
+    own_scheduler: bool = True  # asterism-scheduler as a program of the rig
     audit: bool = False
     max_requests_inflight: int = 3000
     max_mutating_requests_inflight: int = 1000
@@ -60,19 +71,30 @@ class Options:
 
 
 def _component_names(options):
-    return [name for name in components.ALL if name != components.KWOK or options.profile == "scale"]
+    left_out = set()
+    if options.profile not in SIMULATING:
+        left_out.add(components.KWOK)
+    if not options.real_nodes:
+        left_out.add(components.COREDNS)
+    if not options.own_scheduler:
+        left_out.add(components.ASTERISM_SCHEDULER)
+    return [name for name in components.ALL if name not in left_out]
 
 
 def check_machine(options):
     ports.check_loopback()
+    if options.real_nodes:
+        machine.check(options.real_nodes)
     text = open("/proc/meminfo", encoding="ascii").read()
     available_gib = int(text.split("MemAvailable:")[1].split()[0]) / _MEBI
-    if available_gib < options.min_memory_gib:
-        raise RigError(f"not enough memory: {available_gib:.1f} GiB available, a rig needs about {options.min_memory_gib:g} GiB",
+    needed_gib = options.min_memory_gib + options.real_nodes * _REAL_NODE_MEMORY_GIB
+    if available_gib < needed_gib:
+        raise RigError(f"not enough memory: {available_gib:.1f} GiB available, a rig needs about {needed_gib:g} GiB",
                        "end other programs or rigs (test/rig/status, test/rig/down --all), or lower --min-memory-gib")
     free_gib = shutil.disk_usage(places.root()).free / 2**30
-    if free_gib < _MIN_DISK_GIB:
-        raise RigError(f"not enough disk in {places.root()}: {free_gib:.1f} GiB free, a rig needs about {_MIN_DISK_GIB:g} GiB",
+    needed_gib = _MIN_DISK_GIB + options.real_nodes * _REAL_NODE_DISK_GIB
+    if free_gib < needed_gib:
+        raise RigError(f"not enough disk in {places.root()}: {free_gib:.1f} GiB free, a rig needs about {needed_gib:g} GiB",
                        "free some space, or set ASTERISM_RIG_ROOT to another folder")
 
 
@@ -81,6 +103,8 @@ def up(options):
     orphans.take_down()
     check_machine(options)
     needed = {"kube-scheduler" if name == components.ASTERISM_SCHEDULER else name for name in _component_names(options)} | {"kubectl"}
+    if options.real_nodes:
+        needed |= set(programs.names(programs.REAL_NODE))
     built = builder.ensure([name for name in programs.PROGRAMS if name in needed])
     rig = state.Rig(options.name)
     with rig.lock(create=True):
@@ -116,6 +140,7 @@ class _Start:
         self.rig = rig
         self.options = options
         self.built = built
+        self.real = RealLayer(rig, options) if options.real_nodes else None
         self.began = time.monotonic()
 
     def run(self):
@@ -131,13 +156,23 @@ class _Start:
             (self.rig / "bin" / "helm").symlink_to(helm)
         self._choose_ports()
         context = components.Context(self.rig.folder, self.ports, self.options)
+        if self.real:
+            self.real.make_network()
+            self.ports = {**self.ports, **self.real.ports}
+            self.addresses = self.real.addresses
+            self._find_urls()
+            context = replace(context, real=self.real.settings, switch_pid=self.real.nodes.switch_pid())
         self.command_lines = components.command_lines(context, _component_names(self.options))
         self._save(complete=False)
         self._start(components.ETCD)
         self._make_certificates()
         self._start(components.API_SERVER)
         self._write_scheduler_configs()
+        if self.real:
+            self.real.boot(self.authority, self.urls[components.API_SERVER], self.built["pause"])
         self._await(components.ETCD, components.API_SERVER)
+        if self.real:
+            self.real.start(self.client())
         followers = [name for name in self.command_lines if name not in (components.ETCD, components.API_SERVER)]
         for name in followers:
             self._start(name)
@@ -146,6 +181,8 @@ class _Start:
         self._await(*followers)
         self._await_default_service_account()
         self._await_untainted_nodes()
+        if self.real:
+            self._say(f"{len(self.real.settings.names())} real nodes are ready")
         self.rig.save_environment(self._environment())
         self._save(complete=True)
         self.rig.up_pid_file().unlink()
@@ -158,20 +195,28 @@ class _Start:
         with ports.choosing(places.root()):
             self.ports = ports.choose(self.rig.name, state.ports_of_other_rigs(self.rig.name), self.options.port_base)
             self.rig.save({"ports": self.ports})
-        self.urls = components.urls(self.ports)
+        self.addresses = {}
+        self._find_urls()
         self.extender = Extender(f"{ports.ADDRESS}:{self.ports['extender']}", self.options.extender_url, self.options.extender_timeout)
         self.extender_url = None    # not known before the configuration is
 
+    def _find_urls(self):
+        self.urls = components.urls(self._found())
+
+    def _found(self):
+        return {"ports": self.ports, "addresses": self.addresses}
+
     def _save(self, complete):
         self.rig.save({
-            "name": self.rig.name, "profile": self.options.profile, "complete": complete, "ports": self.ports,
+            **self._found(), "real": self.real.settings.as_state() if self.real else None,
+            "name": self.rig.name, "profile": self.options.profile, "complete": complete,
             "components": self.command_lines, "node_count": self.options.node_count, "gpus": self.options.gpus,
             "nodes_per_supernode": self.options.nodes_per_supernode, "extender_url": self.extender_url,
         })
 
     def _make_certificates(self):
-        authority = certificates.Authority(self.rig / "certificates")
-        authority.create()
+        authority = self.authority = certificates.Authority(self.rig / "certificates")
+        authority.create(self.real.server_addresses() if self.real else ("10.0.0.1",))
         authority.create_service_account_key()
         authority.issue_server("server")
         for name, (user, groups) in _USERS.items():
@@ -195,7 +240,8 @@ class _Start:
             second = scheduler_config.with_extender(kubeconfig, SCHEDULER_NAME, self.extender)
         if not self.options.with_extender:
             second = scheduler_config.without_extenders(second)
-        self.extender_url = next((entry["urlPrefix"] for entry in second.get("extenders", [])), None)
+        if self.options.own_scheduler:
+            self.extender_url = next((entry["urlPrefix"] for entry in second.get("extenders", [])), None)
         for name, document in ((components.SCHEDULER, default), (components.ASTERISM_SCHEDULER, second)):
             (self.rig / "config" / f"{name}.json").write_text(scheduler_config.json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
@@ -204,7 +250,7 @@ class _Start:
 
     def _await(self, *names):
         for name in names:
-            readiness.wait(self.rig, self.ports, name, self.options.ready_timeout_s)
+            readiness.wait(self.rig, self._found(), name, self.options.ready_timeout_s)
             self._say(f"{name} is ready on {self.urls[name]}")
 
     def client(self):
@@ -242,10 +288,14 @@ class _Start:
 
     def _await_untainted_nodes(self):
         """With the node lifecycle controller a new node is tainted until that controller has looked at it."""
-        if self.options.node_lifecycle and components.KWOK in self.command_lines:
+        if self.options.node_lifecycle and (components.KWOK in self.command_lines or self.real):
             self._await_answer(
-                lambda client: not any(item["spec"].get("taints") for item in client.get("/api/v1/nodes")["items"]),
-                "nodes stay tainted")
+                self._all_untainted, "nodes stay tainted or not ready")
+
+    def _all_untainted(self, client):
+        nodes_there = client.get("/api/v1/nodes")["items"]
+        return len(nodes_there) == self.options.node_count + self.options.real_nodes and not any(
+            item["spec"].get("taints") for item in nodes_there)
 
     def _await_answer(self, ask, complaint):
         client = self.client()
@@ -277,7 +327,7 @@ class _Start:
             "ASTERISM_RIG_ETCD_URL": self.urls[components.ETCD],
             "ASTERISM_RIG_CONTROLLER_MANAGER_URL": self.urls[components.CONTROLLER_MANAGER],
             "ASTERISM_RIG_SCHEDULER_URL": self.urls[components.SCHEDULER],
-            "ASTERISM_RIG_ASTERISM_SCHEDULER_URL": self.urls[components.ASTERISM_SCHEDULER],
+            **({"ASTERISM_RIG_ASTERISM_SCHEDULER_URL": self.urls[components.ASTERISM_SCHEDULER]} if self.options.own_scheduler else {}),
             "ASTERISM_RIG_SCHEDULER_NAME": SCHEDULER_NAME,
             "ASTERISM_RIG_NODES": self.options.node_count,
             "ASTERISM_RIG_GPUS_PER_NODE": self.options.gpus,
@@ -292,6 +342,8 @@ class _Start:
         }
         if components.KWOK in self.command_lines:
             values["ASTERISM_RIG_KWOK_URL"] = self.urls[components.KWOK]
+        if self.real:
+            values.update(self.real.environment())
         if self.options.audit:
             values["ASTERISM_RIG_AUDIT_LOG"] = folder / "logs" / "audit.log"
         if (folder / "bin" / "helm").exists():

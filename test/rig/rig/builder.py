@@ -19,7 +19,7 @@ from pathlib import Path
 from rig import go_tool, programs
 from rig.errors import RigError
 
-_NEEDED_GIB = 6.0
+_NEEDED_GIB_EACH = 0.85
 # A part of a build needs less: space per program that is still missing, and a floor for its modules.
 _FLOOR_GIB = 2.0
 # Their schemas and vectors are what the product's own Kubernetes client is measured by.
@@ -31,9 +31,9 @@ _TERMINAL_TICK_S = 1.0
 def ensure(names, quiet_when_done=True):
     """Returns {name: path} of the programs, after building what is missing."""
     missing = [name for name in names if programs.locate(name) is None]
-    if missing:
-        _build_locked(missing)
-    elif not quiet_when_done:
+    for folder in dict.fromkeys(programs.folder_of(name) for name in missing):
+        _build_locked(folder, [name for name in missing if programs.folder_of(name) == folder])
+    if not missing and not quiet_when_done:
         print(f"all {len(names)} programs are there")
     return {name: programs.locate(name) for name in names}
 
@@ -53,8 +53,7 @@ def fetch_modules():
     return go_tool.environment_value(go, "GOMODCACHE")
 
 
-def _build_locked(names):
-    folder = programs.cache_folder()
+def _build_locked(folder, names):
     folder.mkdir(parents=True, exist_ok=True)
     with _lock(folder.parent / "lock"):
         # Whoever held the lock may have built them meanwhile.
@@ -87,7 +86,7 @@ def _lock(path):
 
 
 def _check_disk(go, folder, count):
-    need_gib = max(_FLOOR_GIB, _NEEDED_GIB * count / len(programs.PROGRAMS))
+    need_gib = max(_FLOOR_GIB, _NEEDED_GIB_EACH * count)
     for what in (folder, go_tool.environment_value(go, "GOCACHE"), go_tool.environment_value(go, "GOMODCACHE")):
         existing = Path(what)
         while not existing.exists():
@@ -109,7 +108,7 @@ def _build(go, folder, program, label):
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
-            command, cwd=programs.places.MODULES / program.module, env=environment,
+            command, cwd=program.folder, env=environment,
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         try:
             _watch(process, program, label, started)
@@ -160,4 +159,4 @@ def failure(program, output):
                         "end other programs (a build needs about 4 GiB), then start again: what is built stays")
     return RigError(
         f"{program.name} could not be built:\n{output.strip()[-3000:]}",
-        f"try it by hand in {programs.places.MODULES / program.module}; `go clean -cache` helps after a crash of the machine")
+        f"try it by hand in {program.folder}; `go clean -cache` helps after a crash of the machine")

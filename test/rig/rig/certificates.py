@@ -6,7 +6,7 @@ from pathlib import Path
 from rig.errors import RigError
 
 _DAYS = "30"
-_SERVER_NAMES = "IP:127.0.0.1,IP:10.0.0.1,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc"
+_SERVER_NAMES = "IP:127.0.0.1,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc"
 # A configuration of our own: the one of the machine may add extensions.
 _CONFIGURATION = """\
 [req]
@@ -56,9 +56,11 @@ class Authority:
         self._key = self.folder / "ca.key"
         self._configuration = self.folder / "openssl.cnf"
 
-    def create(self):
+    def create(self, addresses=("10.0.0.1",)):
+        """`addresses`: what servers are reached at beside 127.0.0.1."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        self._configuration.write_text(_CONFIGURATION.format(names=_SERVER_NAMES), encoding="ascii")
+        names = ",".join([_SERVER_NAMES, *(f"IP:{address}" for address in addresses)])
+        self._configuration.write_text(_CONFIGURATION.format(names=names), encoding="ascii")
         self._make_key(self._key)
         _openssl("req", "-x509", "-new", "-config", str(self._configuration), "-extensions", "authority", "-key", str(self._key),
                  "-subj", "/CN=asterism-rig", "-days", _DAYS, "-out", str(self.certificate))

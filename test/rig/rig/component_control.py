@@ -44,7 +44,7 @@ def _start(rig, found, component):
     bring_up.start_component(rig, component, found["components"][component])
     rig.held_file(component).unlink(missing_ok=True)
     began = time.monotonic()
-    readiness.wait(rig, found["ports"], component, _READY_TIMEOUT_S)
+    readiness.wait(rig, found, component, _READY_TIMEOUT_S)
     return f"ready after {time.monotonic() - began:.1f} s"
 
 

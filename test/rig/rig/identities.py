@@ -24,7 +24,7 @@ def with_certificate(rig_name, user, groups, out=None):
         path = Path(out).absolute() if out else _default_path(rig, user, groups)
         authority = certificates.Authority(rig / "certificates")
         certificate, key = authority.issue_client("user-" + _default_path(rig, user, groups).stem, user, groups)
-        url = components.urls(found["ports"])[components.API_SERVER]
+        url = components.urls(found)[components.API_SERVER]
         kubeconfigs.with_certificate(path, url, authority.certificate, user, certificate, key)
     return path
 
@@ -36,7 +36,7 @@ def with_token(rig_name, service_account, seconds, out=None):
         raise RigError(f"not NAMESPACE/NAME: {service_account!r}", code=USAGE)
     rig = state.Rig(rig_name)
     found = rig.load_complete()
-    url = components.urls(found["ports"])[components.API_SERVER]
+    url = components.urls(found)[components.API_SERVER]
     folder = rig / "certificates"
     client = ApiClient(url, folder / "ca.crt", folder / "admin.crt", folder / "admin.key")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": seconds}}

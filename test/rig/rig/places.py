@@ -13,6 +13,8 @@ from rig.errors import USAGE, RigError
 
 SOURCE = Path(__file__).resolve().parent.parent
 MODULES = SOURCE / "modules"
+# Of their own, so that a change to what real nodes run does not build the control plane again.
+NODE_MODULES = SOURCE / "real" / "modules"
 CONFIG = SOURCE / "config"
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")

@@ -48,19 +48,28 @@ def write_pid(pid_file, pid):
     os.rename(temporary, pid_file)
 
 
-def start(argv, environment, folder, log, pid_file):
-    """Starts a program in a session of its own, so that Ctrl-C in the terminal does not reach it. Returns its pid."""
+def start(argv, environment, folder, log, pid_file, prepare=None):
+    """Starts a program in a session of its own, so that Ctrl-C in the terminal does not reach it. Returns its pid.
+
+    `prepare` runs in the child instead of writing the pid file, which then is its duty.
+    """
     try:
         with open(log, "ab") as output:
             child = subprocess.Popen(
                 argv, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                start_new_session=True, preexec_fn=lambda: write_own_pid(pid_file))
+                start_new_session=True, preexec_fn=prepare or (lambda: write_own_pid(pid_file)))
     except OSError as error:
         if error.errno == errno.ENOEXEC:
             raise programs.damaged(argv[0]) from None
         raise
     _children[child.pid] = child
     return child.pid
+
+
+def await_end(pid):
+    """Of a process that `start` made and that only starts another."""
+    if _children.pop(pid).wait() != 0:
+        raise RigError(f"a program could not be started: its starter ended with an error (pid {pid})")
 
 
 def ended_as_damaged(pid_file):

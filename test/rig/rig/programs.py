@@ -1,5 +1,8 @@
 """Which programs the rig needs, from which pinned module each is built, and where the built ones lie.
 
+They come in two layers, each with a cache folder of its own: the control plane with what simulates nodes, which every rig
+needs, and what a real node runs, which only the profiles `real` and `full` need.
+
 Beside each program of the cache stands its size. A disk that ran full or a machine that went down can leave a file that is cut
 off: such a program counts as missing, so that it is built again.
 """
@@ -33,47 +36,78 @@ _KUBERNETES_LDFLAGS = (
 @dataclass(frozen=True)
 class Program:
     name: str
-    module: str  # folder below modules/
+    module: str  # folder below the modules of its layer
     package: str
     usual_seconds: int  # cold build on 2 cores, in the order below
     ldflags: str = _STRIP
     tells_version: tuple = ("--version",)  # arguments
+    modules: Path = places.MODULES  # of its layer
+
+    @property
+    def folder(self):
+        """Where `go build` runs."""
+        return self.modules / self.module
 
 
 def _kubernetes(name, usual_seconds, **more):
     return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", usual_seconds, _KUBERNETES_LDFLAGS, **more)
 
 
-PROGRAMS = {
-    program.name: program
-    for program in (
-        Program("etcd", "etcd", ".", 70),
-        _kubernetes("kube-apiserver", 300),
-        _kubernetes("kube-scheduler", 50),
-        _kubernetes("kube-controller-manager", 62),
-        _kubernetes("kubectl", 32, tells_version=("version", "--client")),
-        Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 80),
-        Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", 115, tells_version=("version",)),
-    )
-}
+def _containerd(name, usual_seconds, **more):
+    return Program(name, "containerd", f"github.com/containerd/containerd/v2/cmd/{name}", usual_seconds, modules=places.NODE_MODULES, **more)
 
 
-def cache_key():
-    """Hash of everything that decides what is built: module files and flags."""
+CONTROL_PLANE = (
+    Program("etcd", "etcd", ".", 70),
+    _kubernetes("kube-apiserver", 300),
+    _kubernetes("kube-scheduler", 50),
+    _kubernetes("kube-controller-manager", 62),
+    _kubernetes("kubectl", 32, tells_version=("version", "--client")),
+    Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 80),
+    Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", 115, tells_version=("version",)),
+)
+REAL_NODE = (
+    _kubernetes("kubelet", 70, modules=places.NODE_MODULES),
+    _kubernetes("kube-proxy", 20, modules=places.NODE_MODULES),
+    _containerd("containerd", 70),
+    _containerd("containerd-shim-runc-v2", 10, tells_version=("-v",)),
+    _containerd("ctr", 15),
+    Program("coredns", "coredns", ".", 120, tells_version=("-version",), modules=places.NODE_MODULES),
+    Program("pause", "pause", ".", 10, tells_version=("-v",), modules=places.NODE_MODULES),
+)
+PROGRAMS = {program.name: program for program in (*CONTROL_PLANE, *REAL_NODE)}
+
+
+def names(layer):
+    return [program.name for program in layer]
+
+
+def cache_key(layer=CONTROL_PLANE):
+    """Hash of everything that decides what is built for a layer: module files and flags."""
+    modules = layer[0].modules
     digest = hashlib.sha256()
-    for path in sorted(places.MODULES.rglob("*")):
+    for path in sorted(modules.rglob("*")):
         if path.is_file():
-            digest.update(f"{path.relative_to(places.MODULES)}\0".encode())
+            digest.update(f"{path.relative_to(modules)}\0".encode())
             digest.update(path.read_bytes())
             digest.update(b"\0")
     digest.update(repr((BUILD_FLAGS, sorted(BUILD_ENVIRONMENT.items()))).encode())
-    for program in PROGRAMS.values():
+    for program in layer:
         digest.update(repr((program.name, program.module, program.package, program.ldflags)).encode())
     return digest.hexdigest()[:16]
 
 
-def cache_folder():
-    return places.cache() / "rig" / cache_key() / "bin"
+def cache_folder(layer=CONTROL_PLANE):
+    return places.cache() / "rig" / cache_key(layer) / "bin"
+
+
+def _layer_of(name):
+    return REAL_NODE if PROGRAMS[name] in REAL_NODE else CONTROL_PLANE
+
+
+def folder_of(name):
+    """Where the program lies once it is built."""
+    return cache_folder(_layer_of(name))
 
 
 def _runnable(path):
@@ -125,7 +159,7 @@ def locate(name):
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets and _runnable(Path(assets) / name):
         return (Path(assets) / name).resolve()
-    built = cache_folder() / name
+    built = folder_of(name) / name
     return built.resolve() if _runnable(built) and _whole(built) else None
 
 

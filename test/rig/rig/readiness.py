@@ -32,8 +32,8 @@ def ask(url, authority):
         return Verdict(False, str(error))
 
 
-def url_of(ports, name):
-    return components.urls(ports)[name] + components.READY_PATH[name]
+def url_of(found, name):
+    return components.urls(found)[name] + components.READY_PATH[name]
 
 
 def log_tail(path):
@@ -44,11 +44,12 @@ def log_tail(path):
     return "\n".join(lines[-_LOG_LINES:])
 
 
-def wait(rig, ports, name, timeout_s):
+def wait(rig, found, name, timeout_s):
+    """`found`: state of the rig, as far as `components.urls` needs it."""
     deadline = time.monotonic() + timeout_s
     authority = rig / "certificates" / "ca.crt"
     while True:
-        verdict = ask(url_of(ports, name), authority)
+        verdict = ask(url_of(found, name), authority)
         # Somebody else's program on the port must not pass for ours.
         if processes.running_pid(rig.pid_file(name)) is None:
             tail = log_tail(rig.log(name))

@@ -5,7 +5,7 @@
   up.pid          the `up` that works on it now
   owner.pid       the process that the rig is for, where `up` was told; see orphans.py
   bin/ certificates/ kubeconfigs/ config/ etcd/ logs/
-  run/NAME.pid    process of a component;  run/NAME.held: stopped on purpose by `component`
+  run/NAME.pid    process of a component, of a real node (which hangs on it), or of a node's program: NODE.kubelet;  run/NAME.held: stopped on purpose by `component`
 """
 
 import contextlib
@@ -16,8 +16,9 @@ import shlex
 import shutil
 import time
 
-from rig import components, orphans, places, processes
+from rig import orphans, places, processes
 from rig.errors import ALREADY_RUNNING, RigError
+from rig.real import footprint
 
 _STATE_FILE = "state.json"
 _ENVIRONMENT_FILE = "rig.env"
@@ -82,11 +83,14 @@ class Rig:
                 if processes.running_pid(self.pid_file(name)) is None and not self.held_file(name).exists()]
 
     def kill_components(self):
-        # All names, not those of the state: it may be older than the processes, or broken.
-        for name in components.ALL:
-            processes.send(self.pid_file(name), 9)
-        for name in components.ALL:
-            processes.kill(self.pid_file(name))
+        # All that wrote a pid, not those of the state: it may be older than the processes, or broken.
+        footprint.thaw(self.folder)
+        pid_files = sorted((self / "run").glob("*.pid"))
+        for pid_file in pid_files:
+            processes.send(pid_file, 9)
+        for pid_file in pid_files:
+            processes.kill(pid_file)
+        footprint.remove(self.folder)
 
     def clear(self):
         """Ends all processes of the rig and empties its directory. Needs the lock."""

@@ -1,0 +1,3 @@
+module asterism.dev/rig/real/pause
+
+go 1.26.0
