@@ -47,9 +47,9 @@ NodeAgent::~NodeAgent() {
 }
 
 absl::Status NodeAgent::Start() {
-  ASSIGN_OR_RETURN(port_,
-                   PodPort::Open({.folder = options_.port_folder, .proc = options_.proc}, executor_,
-                                 [this](const WorkerReport& report) { OnReport(report); }));
+  ASSIGN_OR_RETURN(
+      port_, PodPort::Open({.folder = options_.port_folder, .proc = options_.proc}, clock_,
+                           executor_, [this](const WorkerReport& report) { OnReport(report); }));
   const Grant grant{
       .environment = {{"ASTERISM_PORT", fmt::format("{}/{}", kPortFolderInPod, kPortSocketName)}},
       // The folder, not the socket: an agent that starts anew makes a new socket in it.

@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
@@ -88,16 +87,22 @@ absl::StatusOr<PodIdentity> PodOfPeer(int socket, const std::string& proc) {
 }
 
 absl::StatusOr<std::unique_ptr<PodPort>> PodPort::Open(PodPortOptions options,
+                                                       const base::Clock& clock,
                                                        base::Executor& executor,
                                                        OnReport on_report) {
-  std::unique_ptr<PodPort> port(new PodPort(std::move(options), executor, std::move(on_report)));
+  std::unique_ptr<PodPort> port(
+      new PodPort(std::move(options), clock, executor, std::move(on_report)));
   RETURN_IF_ERROR(port->Listen());
   port->thread_ = std::thread([self = port.get()] { self->Run(); });
   return port;
 }
 
-PodPort::PodPort(PodPortOptions options, base::Executor& executor, OnReport on_report)
-    : options_(std::move(options)), executor_(executor), on_report_(std::move(on_report)) {}
+PodPort::PodPort(PodPortOptions options, const base::Clock& clock, base::Executor& executor,
+                 OnReport on_report)
+    : options_(std::move(options)),
+      clock_(clock),
+      executor_(executor),
+      on_report_(std::move(on_report)) {}
 
 PodPort::~PodPort() {
   if (thread_.joinable()) {
@@ -141,25 +146,26 @@ absl::Status PodPort::Listen() {
 }
 
 void PodPort::Run() {
-  absl::Time period_end = absl::Now() + kPeriod;
+  base::SteadyTime period_end = clock_.SteadyNow() + kPeriod;
   std::vector<pollfd> waited;
   while (true) {
-    const bool room = connections_.size() < kConnectionsMax;
+    const bool room = connections_.size() < kConnectionsMax && !exhausted_;
     waited = {{.fd = stop_, .events = POLLIN}, {.fd = room ? listener_ : -1, .events = POLLIN}};
-    bool throttled = false;
+    bool throttled = exhausted_;
     for (const auto& [socket, connection] : connections_) {
       const bool heard = connection.messages < kMessagesAPeriod;
       throttled |= !heard;
       waited.push_back({.fd = socket, .events = static_cast<short>(heard ? POLLIN : 0)});
     }
-    const absl::Duration left = std::max(period_end - absl::Now(), absl::Milliseconds(1));
+    const absl::Duration left = std::max(period_end - clock_.SteadyNow(), absl::Milliseconds(1));
     poll(waited.data(), waited.size(),
          throttled ? static_cast<int>(absl::ToInt64Milliseconds(left)) + 1 : -1);
     if (waited[0].revents != 0) {
       return;
     }
-    if (absl::Now() >= period_end) {
-      period_end = absl::Now() + kPeriod;
+    if (clock_.SteadyNow() >= period_end) {
+      period_end = clock_.SteadyNow() + kPeriod;
+      exhausted_ = false;
       for (auto& [socket, connection] : connections_) {
         connection.messages = 0;
       }
@@ -178,9 +184,7 @@ void PodPort::Run() {
 void PodPort::Accept() {
   const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (socket < 0) {
-    if (errno == EMFILE || errno == ENFILE) {
-      absl::SleepFor(absl::Milliseconds(100));  // the listener stays readable meanwhile
-    }
+    exhausted_ = errno == EMFILE || errno == ENFILE;
     return;
   }
   absl::StatusOr<PodIdentity> pod = PodOfPeer(socket, options_.proc);

@@ -3,7 +3,7 @@
 // The Unix socket at which the pods of this node tell the agent about themselves: asterism-launch
 // sends a WorkerState (proto/asterism/v1/worker_port.proto) whenever something changed.
 //
-//   ASSIGN_OR_RETURN(auto port, PodPort::Open({.folder = "/run/asterism"}, executor,
+//   ASSIGN_OR_RETURN(auto port, PodPort::Open({.folder = "/run/asterism"}, clock, executor,
 //                    [](const WorkerReport& report) {...}));
 //
 // Who speaks is known by SO_PEERCRED -> /proc/PID/cgroup -> UID of the pod, read while the
@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "agent/pod_identity.h"
 #include "asterism/v1/worker_port.pb.h"
+#include "base/clock.h"
 #include "base/executor.h"
 
 namespace asterism::agent {
@@ -51,6 +52,7 @@ class PodPort {
   using OnReport = std::function<void(WorkerReport)>;
 
   static absl::StatusOr<std::unique_ptr<PodPort>> Open(PodPortOptions options,
+                                                       const base::Clock& clock,
                                                        base::Executor& executor,
                                                        OnReport on_report);
   ~PodPort();
@@ -65,7 +67,8 @@ class PodPort {
     int messages = 0;   // in this period
   };
 
-  PodPort(PodPortOptions options, base::Executor& executor, OnReport on_report);
+  PodPort(PodPortOptions options, const base::Clock& clock, base::Executor& executor,
+          OnReport on_report);
 
   absl::Status Listen();
   void Run();
@@ -75,10 +78,14 @@ class PodPort {
   void Report(WorkerReport report);
 
   const PodPortOptions options_;
+  const base::Clock& clock_;
   base::Executor& executor_;
   const OnReport on_report_;
   int listener_ = -1;
   int stop_ = -1;  // an eventfd
+  // No file descriptor was left: the listener, which stays readable, is not looked at in this
+  // period.
+  bool exhausted_ = false;
   std::map<int, Connection> connections_;
   std::thread thread_;
 };

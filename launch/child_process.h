@@ -6,7 +6,7 @@
 //   const SignalMask before = BlockAllSignals();
 //   ASSIGN_OR_RETURN(const pid_t child, StartChild({"python3", "train.py"}, before));
 //
-// Thread-safety: for a program of one thread.
+// Thread-safety: for a program of one thread. Cost: a fork.
 #pragma once
 
 #include <signal.h>

@@ -8,7 +8,7 @@
 //
 // kUnavailable: the name has no address (yet), or nobody listens there (yet).
 //
-// Thread-safety: for a program of one thread.
+// Thread-safety: for a program of one thread. Cost: a query and a handshake, or more.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,11 @@
 // The objects beside a gang's pods: the headless Service through which its ranks find rank 0, and
 // the host file of the frameworks that want one. The garbage collector takes them with the job.
-#include <sys/random.h>
-
 #include <algorithm>
-#include <array>
+#include <cstdint>
 #include <utility>
 
-#include "base/check.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "base/strings.h"
 #include "fmt/format.h"
 #include "kube/decoder.h"
@@ -34,13 +32,9 @@ CompanionOwner OwnerOf(const kube::ObjectMeta& companion, const kube::ObjectMeta
 
 // 32 random bytes as hexadecimal digits.
 std::string MakeJobKey() {
-  std::array<unsigned char, kJobKeyBytes> bytes{};
-  // Short reads happen only above 256 bytes, and errors only before Linux 3.17.
-  CHECK_THAT(getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
-             "the system gives no random bytes");
   std::string key;
-  for (const unsigned char byte : bytes) {
-    key += fmt::format("{:02x}", byte);
+  for (size_t bytes = 0; bytes < kJobKeyBytes; bytes += sizeof(uint64_t)) {
+    key += fmt::format("{:016x}", base::Rng::SystemSeed());
   }
   return key;
 }

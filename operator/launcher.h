@@ -7,7 +7,7 @@
 //   AddLauncher({.image = "registry.example/asterism-launch:0.1.0"}, facts, spec, trainer);
 //   AddPort(trainer);   // on a node whose agent offers it
 //
-// Thread-safety: pure.
+// Thread-safety: pure. Cost: some copies of JSON.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "test/agent/fake_kubelet.h"
@@ -81,15 +82,14 @@ TEST_F(DevicePluginTest, RegistersAgainWithAKubeletThatStartedAnew) {
   ASSERT_TRUE(kubelet_.AwaitRegistrations(kThing, 2));
   grpc::ClientContext context;
   v1beta1::DevicePluginOptions options;
-  EXPECT_TRUE(kubelet_.Plugin(kThing)
-                  ->GetDevicePluginOptions(&context, v1beta1::Empty(), &options)
-                  .ok());
+  EXPECT_TRUE(
+      kubelet_.Plugin(kThing)->GetDevicePluginOptions(&context, v1beta1::Empty(), &options).ok());
 }
 
 TEST_F(DevicePluginTest, WaitsForAKubeletThatIsAway) {
   kubelet_.Stop();
   const auto plugin = Begin();
-  usleep(200'000);
+  absl::Notification().WaitForNotificationWithTimeout(absl::Milliseconds(200));
   EXPECT_FALSE(plugin->registered());
   kubelet_.Start();
   EXPECT_TRUE(kubelet_.AwaitRegistrations(kThing, 1));

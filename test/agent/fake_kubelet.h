@@ -1,4 +1,8 @@
+// File: test/agent/fake_kubelet.h
+//
 // kubelet's side of the device plug-in and PodResources APIs, in a folder of the test.
+//
+// Thread-safety: any thread. Cost: two gRPC servers.
 #pragma once
 
 #include <map>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -26,7 +26,7 @@ class PodPortTest : public ::testing::Test {
   void SetUp() override {
     std::filesystem::create_directories(proc_ + "/" + std::to_string(getpid()));
     SetGroup("0::/kubepods/pod" + std::string(kPortUid) + "/x\n");
-    auto port = PodPort::Open({.folder = folder_, .proc = proc_}, executor_,
+    auto port = PodPort::Open({.folder = folder_, .proc = proc_}, clock_, executor_,
                               [this](const WorkerReport& report) {
                                 absl::MutexLock lock(&mutex_);
                                 reports_.push_back(report);
@@ -79,6 +79,7 @@ class PodPortTest : public ::testing::Test {
   const std::string proc_ = folder_ + "/proc";
   absl::Mutex mutex_;
   std::vector<WorkerReport> reports_;
+  const base::SystemClock clock_;
   base::ThreadExecutor executor_{"test"};
   std::unique_ptr<PodPort> port_;
 };
@@ -144,7 +145,7 @@ TEST_F(PodPortTest, HearsAFewMessagesASecondOfEach) {
   const int quiet = Connect();
   Send(quiet, State(1000));
   EXPECT_NE(Receive(quiet), "");
-  absl::SleepFor(absl::Milliseconds(300));
+  absl::Notification().WaitForNotificationWithTimeout(absl::Milliseconds(300));
   {
     absl::MutexLock lock(&mutex_);
     EXPECT_LE(reports_.size(), 41U);
@@ -169,19 +170,21 @@ TEST_F(PodPortTest, BoundsTheConnectionsOfAPod) {
 }
 
 TEST_F(PodPortTest, TakesTheSocketOfAKilledAgentOver) {
-  auto second =
-      PodPort::Open({.folder = folder_, .proc = proc_}, executor_, [](const WorkerReport&) {});
+  auto second = PodPort::Open({.folder = folder_, .proc = proc_}, clock_, executor_,
+                              [](const WorkerReport&) {});
   EXPECT_TRUE(second.ok()) << second.status();
 }
 
 TEST(PodPort, SaysWhatIsWrongWithItsFolder) {
+  const base::SystemClock clock;
   base::ThreadExecutor executor("test");
   const auto none = [](const WorkerReport&) {};
-  EXPECT_THAT(PodPort::Open({.folder = "/proc/no/such"}, executor, none).status().message(),
+  EXPECT_THAT(PodPort::Open({.folder = "/proc/no/such"}, clock, executor, none).status().message(),
               ::testing::HasSubstr("--port-folder"));
-  EXPECT_THAT(
-      PodPort::Open({.folder = "/tmp/" + std::string(200, 'x')}, executor, none).status().message(),
-      ::testing::HasSubstr("shorter"));
+  EXPECT_THAT(PodPort::Open({.folder = "/tmp/" + std::string(200, 'x')}, clock, executor, none)
+                  .status()
+                  .message(),
+              ::testing::HasSubstr("shorter"));
 }
 
 }  // namespace

@@ -4,14 +4,17 @@ import re
 
 from source_tree import code_of, expect, folder_of, line_of
 
+_LAUNCH = {"launch/": "a static program of one thread that links little", "test/launch/": "waits for other processes"}
 # What, what instead, and where it is allowed after all with the reason. Folders end with '/'.
 _BANNED = [
     (r"\b(?:std::)?s?rand\s*\(", "base::Rng with a seed", {}),
     (r"\bstd::random_device\b|\bgetrandom\b", "base::Rng::SystemSeed", {"base/rng.cc": "is that function"}),
     (r"\b(?:system_clock|steady_clock|high_resolution_clock)::now\b|\babsl::(?:Now|GetCurrentTimeNanos)\s*\(|\bclock_gettime\b"
      r"|\bgettimeofday\b|(?<![\w.>:])time\s*\(\s*(?:0|NULL|nullptr)\s*\)",
-     "base::Clock, handed in", {"base/clock.cc": "is that class", "test/bench/": "benchmarks read the CPU's clock too"}),
-    (r"\bsleep_(?:for|until)\b|\babsl::SleepFor\b|\b(?:u|nano)?sleep\s*\(", "Executor::PostAfter, or a Notification in a test", {}),
+     "base::Clock, handed in",
+     {"base/clock.cc": "is that class", "test/bench/": "benchmarks read the CPU's clock too", **_LAUNCH,
+      "agent/device_plugin.cc": "gRPC's deadlines are of this clock", "agent/pod_resources.cc": "the same", "test/agent/": "the same"}),
+    (r"\bsleep_(?:for|until)\b|\babsl::SleepFor\b|\b(?:u|nano)?sleep\s*\(", "Executor::PostAfter, or a Notification in a test", _LAUNCH),
     (r"\bstd::(?:basic_)?regex\b", "a hand-written scan or absl: std::regex is slow and recurses over its input", {}),
     (r"\bstd::(?:jthread|async)\b|\bpthread_create\b|\bstd::thread\b(?!::id)", "base::ThreadExecutor",
      {"base/": "owns the threads", "test/": "tests race on purpose"}),
@@ -23,6 +26,8 @@ _BANNED = [
 _THREAD_EXCEPTIONS = {
     "kube/curl_lane.h": "sits in curl_multi_poll, which no executor can wake",
     "kube/curl_lane.cc": "the same",
+    "agent/pod_port.h": "sits in poll",
+    "agent/pod_port.cc": "the same",
 }
 for _pattern, _instead, _allowed in _BANNED:
     if _instead == "base::ThreadExecutor":

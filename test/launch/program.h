@@ -1,4 +1,8 @@
+// File: test/launch/program.h
+//
 // The built asterism-launch as a process of its own, and a socket that plays the agent.
+//
+// Thread-safety: none. Cost: a process.
 #pragma once
 
 #include <sys/types.h>

@@ -12,7 +12,7 @@
 namespace asterism::launch {
 namespace {
 
-using namespace std::string_view_literals;
+using std::literals::string_view_literals::operator""sv;
 
 TEST(RankOfEnvironment, KnowsTheVariablesOfTorchrunAndOfMpi) {
   EXPECT_EQ(RankOfEnvironment("PATH=/bin\0RANK=12\0"sv), 12);

@@ -5,7 +5,7 @@
 namespace asterism::operators {
 namespace {
 
-base::SteadyTime At(int seconds) {
+base::SteadyTime Second(int seconds) {
   return base::SteadyTime{} + absl::Seconds(seconds);
 }
 
@@ -18,19 +18,19 @@ WorkerReport Step(int64_t step, std::string node = "gpu-0") {
 
 TEST(WorkerReports, KnowsWhenTheStepLastGrew) {
   WorkerReports reports;
-  reports.Put("pod", Step(1), At(10));
-  EXPECT_EQ(reports.Find("pod", "gpu-0")->progressed, At(10));
-  reports.Put("pod", Step(1), At(20));
-  EXPECT_EQ(reports.Find("pod", "gpu-0")->progressed, At(10));
-  reports.Put("pod", Step(2), At(30));
-  EXPECT_EQ(reports.Find("pod", "gpu-0")->progressed, At(30));
-  EXPECT_EQ(reports.Find("pod", "gpu-0")->first_heard, At(10));
+  reports.Put("pod", Step(1), Second(10));
+  EXPECT_EQ(reports.Find("pod", "gpu-0")->progressed, Second(10));
+  reports.Put("pod", Step(1), Second(20));
+  EXPECT_EQ(reports.Find("pod", "gpu-0")->progressed, Second(10));
+  reports.Put("pod", Step(2), Second(30));
+  EXPECT_EQ(reports.Find("pod", "gpu-0")->progressed, Second(30));
+  EXPECT_EQ(reports.Find("pod", "gpu-0")->first_heard, Second(10));
 }
 
 TEST(WorkerReports, AnotherNodeSpeaksForItselfOnly) {
   WorkerReports reports;
-  reports.Put("pod", Step(1), At(10));
-  reports.Put("pod", Step(900, "gpu-1"), At(10));
+  reports.Put("pod", Step(1), Second(10));
+  reports.Put("pod", Step(900, "gpu-1"), Second(10));
   EXPECT_EQ(reports.Find("pod", "gpu-0")->progress->step, 1);
   EXPECT_EQ(reports.Find("pod", "gpu-2"), nullptr);
   reports.Erase("pod", "gpu-0");
@@ -41,8 +41,8 @@ TEST(WorkerReports, AnotherNodeSpeaksForItselfOnly) {
 TEST(WorkerReports, IsBounded) {
   WorkerReports reports;
   for (int i = 0; i < 32'800; ++i) {
-    reports.Put("pod-" + std::to_string(i), Step(1), At(10));
-    reports.Put("kept", Step(i), At(10));
+    reports.Put("pod-" + std::to_string(i), Step(1), Second(10));
+    reports.Put("kept", Step(i), Second(10));
   }
   EXPECT_EQ(reports.size(), 32'768U);
   EXPECT_EQ(reports.Find("pod-0", "gpu-0"), nullptr);

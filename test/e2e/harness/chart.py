@@ -14,7 +14,8 @@ SERVICE_ACCOUNT = f"{NAMESPACE}/asterism-controller"
 # Fast enough to be waited for in a test.
 LEASE = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 0.5}
 DEFAULT_LEASE = {}    # the chart's own values
-_NO_PODS = {"controller": {"replicas": 0}, "scheduler": {"replicas": 0}}
+# Simulated nodes cannot run an agent either; all that the controller has to do with agents is there.
+_NO_PODS = {"controller": {"replicas": 0}, "scheduler": {"replicas": 0}, "agents": {"nodeSelector": {"rig.asterism.dev/layer": "real"}}}
 
 
 def release(rig, config=None, name="asterism", *arguments):
