@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 _USER = "65532"
@@ -22,7 +23,10 @@ class ContentError(Exception):
 
 
 def _run(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False)
+    try:
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}, check=False)
+    except FileNotFoundError:
+        raise ContentError(f"{command[0]} is not on this machine: cmake/install-packages brings what building needs") from None
     return done.returncode, done.stdout, done.stderr
 
 
@@ -47,9 +51,19 @@ def add_program(root, program, target):
     program = Path(program)
     if not program.is_file():
         raise ContentError(f"{program} is not there: build it first, with test/build ci")
-    root.add_file(target, program, 0o755)
+    root.add_file(target, _without_debugging(program), 0o755)
     for name in libraries(program):
         add_from_machine(root, name)
+
+
+def _without_debugging(program):
+    """The bytes of a program. Debugging information is most of it; the names of functions stay, for what it says when it crashes."""
+    with tempfile.TemporaryDirectory() as folder:
+        stripped = Path(folder) / program.name
+        code, _, complaint = _run("strip", "--strip-debug", "--enable-deterministic-archives", "-o", stripped, program)
+        if code != 0:
+            raise ContentError(f"strip {program}: {complaint.strip()}")
+        return stripped.read_bytes()
 
 
 def libraries(program):

@@ -103,6 +103,7 @@ class RealFaultChecks:
     def paused(self):
         self.node("pause")
         require(not self._counts(), "the pod runs on a paused node")
+        require("is paused" in self.node("kill", "kubelet", expect=1), "a paused kubelet seems to be killed")
         self.await_ready("Unknown")
         self.node("resume")
         self.await_ready("True")
@@ -134,7 +135,6 @@ class RealFaultChecks:
         require(not group.pids(), f"processes stay: {group.pids()}")
         require("off" in self.node("status"), "status does not say so")
         self.await_ready("Unknown")
-        self.node("kubelet", expect=2)
         require("remedy:" in self.node("pause", expect=1), "no remedy")
         self.node("start")
         self.await_ready("True")

@@ -165,6 +165,15 @@ class RealPodChecks:
             routed = self.harness.run("node", self.rig_name, name, "run", "--", "ip", "route", "get", "8.8.8.8", expect=2)
             require("unreachable" in routed, routed)
 
+    def boot_id(self):
+        """A container has a /proc of its own, which tells of the machine; a file of the node tells of the node."""
+        self.client.post("/api/v1/namespaces/default/pods", pod(
+            "boot-id", ["cat", "/node/boot_id"], "real-1", container={"volumeMounts": [{"name": "boot", "mountPath": "/node/boot_id", "readOnly": True}]},
+            volumes=[{"name": "boot", "hostPath": {"path": "/proc/sys/kernel/random/boot_id", "type": "File"}}]))
+        wait_until(lambda: self.client.get("/api/v1/namespaces/default/pods/boot-id")["status"]["phase"] == "Succeeded", "the pod ends")
+        text = self.client.get("/api/v1/namespaces/default/pods/boot-id/log").strip()
+        require(text == self.client.get("/api/v1/nodes/real-1")["status"]["nodeInfo"]["bootID"], text)
+
     def read_only_volume(self):
         """How a job in a namespace with `restricted` gets a folder of the node: through a volume that an administrator made."""
         self.client.post("/api/v1/persistentvolumes", {"metadata": {"name": "checks"}, "spec": {
@@ -187,6 +196,7 @@ class RealPodChecks:
             ("pods and services from this machine", self.from_this_machine),
             ("a pod reaches the API server with its token", self.tokens),
             ("no packet of a pod leaves the machine", self.no_way_out),
+            ("a pod that mounts the boot id of its node sees what the kubelet reports", self.boot_id),
             ("a folder of the node, read-only, through a claim", self.read_only_volume),
         ):
             self.harness.check(title, body)

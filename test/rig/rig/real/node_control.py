@@ -26,14 +26,15 @@ def control(rig_name, node, action, arguments):
     names = there.settings.names()
     if node != "all" and node not in names:
         raise RigError(f"the rig {rig_name!r} has no real node {node!r}", f"it has {', '.join(names)}, or say `all`", USAGE)
+    chosen = names if node == "all" else [node]
     with there.rig.lock(wait_s=_LOCK_WAIT_S):
-        return [f"{name}: {_one(there, name, action, arguments)}" for name in (names if node == "all" else [node])]
+        if action == "load":
+            there.import_images(chosen, arguments)
+            return [f"{name}: {len(arguments)} images loaded" for name in chosen]
+        return [f"{name}: {_one(there, name, action, arguments)}" for name in chosen]
 
 
 def _one(there, name, action, arguments):
-    if action == "load":
-        there.import_images([name], arguments)
-        return f"{len(arguments)} images loaded"
     if action == "slow":
         return _slow(there, name, arguments[0])
     if arguments:
@@ -134,6 +135,9 @@ _MACHINE = {"cut": _cut, "join": _join, "fast": _fast, "pause": _pause, "resume"
 
 
 def _program(there, name, program, action):
+    _running(there, name)
+    if there.group(name).is_frozen():
+        raise RigError(f"the node {name} is paused: its programs take no signal", f"test/rig/node {there.rig.name} {name} resume")
     pid_file = there.program_pid_file(name, program)
     if action in ("pause", "resume"):
         if not processes.send(pid_file, signal.SIGSTOP if action == "pause" else signal.SIGCONT):
