@@ -92,12 +92,13 @@ absl::Status Run() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
+  const std::string node = options.link.hello.node();
   base::SystemClock clock;
   base::ThreadExecutor core("core");
   auto agent = std::make_unique<NodeAgent>(
       NodeAgent::Dependencies{clock, core, base::Rng(base::Rng::SystemSeed())}, std::move(options));
   RETURN_IF_ERROR(agent->Start());
-  base::LogInfo("started", {{"node", absl::GetFlag(FLAGS_node)}, {"version", ASTERISM_VERSION}});
+  base::LogInfo("started", {{"node", node}, {"version", ASTERISM_VERSION}});
 
   int signal = 0;
   sigwait(&signals, &signal);
