@@ -4,7 +4,6 @@ No namespace has a route to the outside: a packet to an address that nobody has 
 between the nodes; this machine reaches nodes and pods directly, and services through the first node.
 """
 
-import os
 import re
 import subprocess
 
@@ -104,7 +103,3 @@ def rate(number, switch_pid):
     """As tc writes it; None where the link has its full speed."""
     match = re.search(r"tbf .* rate (\S+)", _traffic(switch_pid, "show", "dev", port(number), check=False))
     return match[1] if match else None
-
-
-def exists(interface):
-    return os.path.exists(f"/sys/class/net/{interface}")
