@@ -34,6 +34,8 @@ ABSL_FLAG(std::string, server_name, "",
 ABSL_FLAG(std::string, token, "/var/run/secrets/kubernetes.io/serviceaccount/token",
           "file with the token of the agent's ServiceAccount");
 ABSL_FLAG(std::string, kubelet_root, "/var/lib/kubelet", "kubelet's --root-dir");
+ABSL_FLAG(std::string, boot_id_file, "/proc/sys/kernel/random/boot_id",
+          "tells one boot of the node from the next");
 ABSL_FLAG(std::string, proc, "/proc", "the host's /proc");
 ABSL_FLAG(std::string, port_folder, "/run/asterism",
           "folder of the socket for pods; the same path on the host");
@@ -55,8 +57,7 @@ absl::StatusOr<NodeAgentOptions> OptionsFromFlags() {
     return absl::InvalidArgumentError("--node: is missing, and NODE_NAME is not set");
   }
   options.proc = absl::GetFlag(FLAGS_proc);
-  // The node's, in every namespace of processes.
-  ASSIGN_OR_RETURN(std::string boot_id, base::ReadSmallFile("/proc/sys/kernel/random/boot_id"));
+  ASSIGN_OR_RETURN(std::string boot_id, base::ReadSmallFile(absl::GetFlag(FLAGS_boot_id_file)));
   boot_id.erase(boot_id.find_last_not_of("\n") + 1);
   options.link.address = absl::GetFlag(FLAGS_controller);
   options.link.server_name = absl::GetFlag(FLAGS_server_name);
