@@ -7,6 +7,10 @@
 namespace asterism::kube {
 namespace {
 
+bool AboutToStart(std::string_view reason) {
+  return reason.empty() || reason == "ContainerCreating" || reason == "PodInitializing";
+}
+
 namespace pb = ::k8s::io::api::core::v1;
 
 constexpr KeptMeta kKeptOfPod{.labels = KeptPairs::kOurs, .annotations = KeptPairs::kOurs};
@@ -99,6 +103,17 @@ absl::Status DecodePodSpec(const pb::PodSpec& spec, Pod& pod) {
   return absl::OkStatus();
 }
 
+void DecodeWaiting(const google::protobuf::RepeatedPtrField<pb::ContainerStatus>& containers,
+                   Pod& pod) {
+  for (const pb::ContainerStatus& container : containers) {
+    const pb::ContainerStateWaiting& waiting = container.state().waiting();
+    if (container.state().has_waiting() && !AboutToStart(waiting.reason())) {
+      pod.waiting.push_back(
+          {container.name(), waiting.reason(), BoundedMessage(waiting.message())});
+    }
+  }
+}
+
 void DecodePodStatus(const pb::PodStatus& status, Pod& pod) {
   pod.phase = status.phase();
   pod.reason = status.reason();
@@ -108,6 +123,8 @@ void DecodePodStatus(const pb::PodStatus& status, Pod& pod) {
     pod.conditions.push_back(ConditionFrom(condition));
     pod.conditions.back().observed_generation = condition.observedgeneration();
   }
+  DecodeWaiting(status.initcontainerstatuses(), pod);
+  DecodeWaiting(status.containerstatuses(), pod);
   for (const pb::ContainerStatus& container : status.containerstatuses()) {
     if (!container.state().has_terminated()) {
       continue;
@@ -160,11 +177,27 @@ void DecodePodSpec(JsonReader& reader, const JsonObject& spec, Pod& pod) {
   pod.requests = EffectiveRequests(std::move(resources));
 }
 
+void DecodeWaiting(JsonReader& reader, const JsonObject& status, std::string_view list, Pod& pod) {
+  reader.Each(status, list, [&](const JsonObject& container) {
+    reader.Child(container, "state", [&](const JsonObject& state) {
+      reader.Child(state, "waiting", [&](const JsonObject& waiting) {
+        if (!AboutToStart(reader.Text(waiting, "reason"))) {
+          pod.waiting.push_back({std::string(reader.Text(container, "name")),
+                                 std::string(reader.Text(waiting, "reason")),
+                                 BoundedMessage(reader.Text(waiting, "message"))});
+        }
+      });
+    });
+  });
+}
+
 void DecodePodStatus(JsonReader& reader, const JsonObject& status, Pod& pod) {
   pod.phase = reader.Text(status, "phase");
   pod.reason = reader.Text(status, "reason");
   pod.message = BoundedMessage(reader.Text(status, "message"));
   pod.conditions = ConditionsFrom(reader, status);
+  DecodeWaiting(reader, status, "initContainerStatuses", pod);
+  DecodeWaiting(reader, status, "containerStatuses", pod);
   reader.Each(status, "containerStatuses", [&](const JsonObject& container) {
     reader.Child(container, "state", [&](const JsonObject& state) {
       reader.Child(state, "terminated", [&](const JsonObject& end) {

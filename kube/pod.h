@@ -37,6 +37,16 @@ struct TerminatedContainer {
   absl::Time finished_at = absl::InfiniteFuture();
 };
 
+// A container that cannot start, and why: ErrImagePull, CreateContainerConfigError. One that is about
+// to start (ContainerCreating, PodInitializing) is none.
+struct WaitingContainer {
+  std::string name;
+  std::string reason;
+  std::string message;
+
+  bool operator==(const WaitingContainer&) const = default;
+};
+
 struct Pod {
   ObjectMeta meta;
 
@@ -56,6 +66,7 @@ struct Pod {
   std::string reason;
   std::string message;
   std::vector<Condition> conditions;
+  std::vector<WaitingContainer> waiting;        // init containers first
   std::vector<TerminatedContainer> terminated;  // terminated main containers
 
   bool Terminal() const { return phase == "Succeeded" || phase == "Failed"; }

@@ -401,7 +401,37 @@ class Decider {
         Event("Started", fmt::format("{} pods run", pods.desired));
       }
       Set(kRunning, "True", "Running");
+    } else if (!out_.status.Is(kRunning)) {
+      TellWhatCannotStart();
     }
+  }
+
+  // The first container of the gang, by rank, that its kubelet cannot start; the image may be
+  // mended, so nothing is given up.
+  void TellWhatCannotStart() {
+    const JobPod* first = nullptr;
+    for (const auto& [name, job_pod] : *seen_.pods) {
+      const bool stuck = !job_pod.pod->waiting.empty() && !job_pod.pod->Deleting();
+      if (stuck && (first == nullptr || job_pod.mark.first_rank < first->mark.first_rank)) {
+        first = &job_pod;
+      }
+    }
+    const kube::Condition* running = kube::FindCondition(out_.status.conditions, kRunning);
+    if (first == nullptr) {
+      if (running != nullptr && running->reason != "Restarting") {
+        Set(kRunning, "False", "Starting");
+      }
+      return;
+    }
+    const kube::WaitingContainer& waiting = first->pod->waiting.front();
+    const std::string message =
+        fmt::format("rank {} (pod {} on {}): container {} cannot start: {}", first->mark.first_rank,
+                    first->pod->meta.name, first->pod->node_name, waiting.name,
+                    base::CutText(waiting.message, 512));
+    if (running == nullptr || running->reason != waiting.reason) {
+      Event("CannotStart", fmt::format("{}: {}", waiting.reason, message), true);
+    }
+    Set(kRunning, "False", waiting.reason, message);
   }
 
   void TakeProgress(const GangPods& pods) {

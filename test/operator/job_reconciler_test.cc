@@ -117,6 +117,25 @@ class ReportedJobTest : public JobReconcilerTest {
   std::map<std::string, WorkerReport> reports_;
 };
 
+TEST_F(JobReconcilerTest, AnImageThatCannotBeHadIsToldWithItsRank) {
+  Place();
+  AddAllPods("Pending");
+  auto stuck = std::make_shared<kube::Pod>(*pods_.at(PodName(job_.meta, 16, 1)).pod);
+  stuck->waiting = {{.name = "trainer", .reason = "ErrImagePull", .message = "no such image"}};
+  pods_.at(PodName(job_.meta, 16, 1)).pod = stuck;
+  JobDecision decision = Decide();
+  EXPECT_EQ(ConditionReason(decision.status, kRunning), "False/ErrImagePull");
+  const kube::Condition* running = kube::FindCondition(decision.status.conditions, kRunning);
+  EXPECT_THAT(running->message, HasSubstr("rank 16"));
+  EXPECT_THAT(running->message, HasSubstr("no such image"));
+  status_ = decision.status;
+  EXPECT_THAT(Decide().events, IsEmpty()) << "an event is told on change only";
+  auto mended = std::make_shared<kube::Pod>(*stuck);
+  mended->waiting.clear();
+  pods_.at(PodName(job_.meta, 16, 1)).pod = mended;
+  EXPECT_EQ(ConditionReason(Decide().status, kRunning), "False/Starting");
+}
+
 TEST_F(ReportedJobTest, AnEndThatOnlyTheLauncherHasSeenRestartsTheGang) {
   ReportOf(2).exit = ProcessEnd{.time = seen_.now, .exit_code = 5};
   const JobDecision decision = Decide();
