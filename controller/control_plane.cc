@@ -81,6 +81,11 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
               .AddGauge("asterism_leader_election_master_status", "1 while this process leads.")
               .With({})),
       clock_watch_(dependencies_.clock, dependencies_.registry),
+      open_nodes_gauge_(
+          dependencies_.registry
+              .AddGauge("asterism_open_nodes",
+                        "GPU nodes that are to be closed to other schedulers, and are not yet.")
+              .With({})),
       log_lines_lost_(dependencies_.registry
                           .AddCounter("asterism_log_lines_lost_total",
                                       "Log lines that could not be written, on a full disk.")
@@ -228,6 +233,7 @@ void ControlPlane::ReportMetrics() {
   if (jobs_ != nullptr) {
     jobs_->ReportQueue();
   }
+  open_nodes_gauge_.Set(node_closer_ == nullptr ? 0 : static_cast<double>(node_closer_->open()));
   clock_watch_.Look();
   log_lines_lost_.Add(base::TakeLostLogLines());
   metrics_timer_.Start(kReportInterval, [this] { ReportMetrics(); });

@@ -144,6 +144,7 @@ class ControlPlane {
   kube::WatchMetrics watch_metrics_;
   base::Gauge& leading_gauge_;
   ClockWatch clock_watch_;
+  base::Gauge& open_nodes_gauge_;
   base::Counter& log_lines_lost_;
   base::HistogramFamily& rebuild_seconds_;
 

@@ -162,32 +162,18 @@ class Admitter {
     }
     out_.builder = *std::move(builder);
     const std::string body = out_.builder->PodBody({.first_rank = 0, .node = "", .epoch = 0});
-    const absl::StatusOr<kube::Pod> pod = kube::DecodePod({kube::Encoding::kJson, body});
-    if (!pod.ok()) {
+    const absl::StatusOr<PodNeeds> needs = ReadPodNeeds(body);
+    if (!needs.ok()) {
       return Refuse(wait_reason::kInvalidTemplate,
-                    fmt::format("spec.template: {}", base::ToStd(pod.status().message())));
+                    fmt::format("spec.template: {}", base::ToStd(needs.status().message())));
     }
-    FillRequest(*pod, nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false));
+    FillRequest();
+    ApplyPodNeeds(*needs, environment_.feed, out_);
     out_.command_warning = CommandWarning(job_, out_.shape);
     out_.ignored_fields = IgnoredFields(
         *job_.object, job_.spec.launcher_auto && !environment_.pods.launcher_image.empty());
     NoteOtherSize();
     return true;
-  }
-
-  void ChooseCommit(const kube::Pod& pod, const nlohmann::json& pod_spec) {
-    out_.commit =
-        queue_ != nullptr && queue_->spec.commit ? *queue_->spec.commit : environment_.commit;
-    if (out_.commit != CommitMode::kDirect) {
-      return;
-    }
-    out_.not_direct = WhyNotDirect(pod_spec);
-    for (const kube::ResourceAmount& amount : pod.requests) {
-      if (out_.not_direct.empty() && amount.amount > 0 &&
-          !environment_.feed.resources().Find(amount.name)) {
-        out_.not_direct = fmt::format("no GPU node offers \"{}\"", amount.name);
-      }
-    }
   }
 
   // A gang that runs keeps its size: its ranks have counted each other.
@@ -201,24 +187,16 @@ class Admitter {
                     out_.ignored_fields.empty() ? "" : "; ", job_.spec.gpus, held);
   }
 
-  void FillRequest(const kube::Pod& pod, const nlohmann::json& body) {
+  void FillRequest() {
     scheduler::PlacementRequest& request = out_.request;
     request.gang_uid = job_.meta.uid;
     request.pods = out_.shape.pods;
-    for (const kube::ResourceAmount& amount : pod.requests) {
-      if (const auto slot = environment_.feed.resources().Find(amount.name)) {
-        request.request[*slot] = std::max<int64_t>(0, amount.amount);
-      }
-    }
-    request.request[scheduler::kPodsSlot] = 1;
     request.products = job_.spec.gpu_products;
     request.policy = job_.spec.placement_policy == "Pack"     ? scheduler::PlacementPolicy::kPack
                      : job_.spec.placement_policy == "Spread" ? scheduler::PlacementPolicy::kSpread
                                                               : scheduler::PlacementPolicy::kAuto;
-    if (const auto spec = body.find("spec"); spec != body.end()) {
-      out_.fit = ReadTemplateFit(*spec);
-      ChooseCommit(pod, *spec);
-    }
+    out_.commit =
+        queue_ != nullptr && queue_->spec.commit ? *queue_->spec.commit : environment_.commit;
   }
 
   const TrainingJob& job_;
@@ -229,6 +207,27 @@ class Admitter {
 };
 
 }  // namespace
+
+void ApplyPodNeeds(const PodNeeds& needs, const ClusterFeed& feed, Admission& admission) {
+  scheduler::PlacementRequest& request = admission.request;
+  for (const kube::ResourceAmount& amount : needs.requests) {
+    if (const auto slot = feed.resources().Find(amount.name)) {
+      request.request[*slot] = std::max<int64_t>(0, amount.amount);
+    }
+  }
+  request.request[scheduler::kPodsSlot] = 1;
+  admission.fit = needs.fit;
+  admission.not_direct.clear();
+  if (admission.commit != CommitMode::kDirect) {
+    return;
+  }
+  admission.not_direct = needs.not_direct;
+  for (const kube::ResourceAmount& amount : needs.requests) {
+    if (admission.not_direct.empty() && amount.amount > 0 && !feed.resources().Find(amount.name)) {
+      admission.not_direct = fmt::format("no GPU node offers \"{}\"", amount.name);
+    }
+  }
+}
 
 Admission Admit(const TrainingJob& job, const TrainingJobStatus& status,
                 const AdmissionEnvironment& environment) {

@@ -23,6 +23,7 @@
 #include "operator/direct_commit.h"
 #include "operator/job_reconciler.h"
 #include "operator/pod_builder.h"
+#include "operator/pod_needs.h"
 #include "operator/queue.h"
 #include "operator/template_fit.h"
 #include "operator/training_job.h"
@@ -54,6 +55,9 @@ struct Admission {
   CommitMode commit = CommitMode::kScheduler;  // what is asked for
   std::string not_direct;                      // why kDirect cannot be had; empty: it can
 };
+
+// Amounts, nodes and the way to commit, from a pod; again from what the API server made of it.
+void ApplyPodNeeds(const PodNeeds& needs, const ClusterFeed& feed, Admission& admission);
 
 // A job that has a home keeps the shape it was placed with (status.effective), whatever the
 // defaults would give now.

@@ -269,9 +269,9 @@ bool ClusterFeed::IsClosed(std::string_view name) const {
   return entry != nullptr && entry->closed;
 }
 
-bool ClusterFeed::TakesBoundPods(std::string_view name) const {
+bool ClusterFeed::TakesBoundPods(std::string_view name, const TemplateFit& fit) const {
   const NodeEntry* entry = FindEntry(name);
-  return entry != nullptr && entry->closed && entry->usable;
+  return entry != nullptr && entry->closed && entry->usable && node_classes_.Accepts(name, fit);
 }
 
 bool ClusterFeed::OffersPort(std::string_view name) const {

@@ -79,6 +79,7 @@ class ClusterFeed {
   scheduler::Ledger& ledger() { return ledger_; }
   const scheduler::Ledger& ledger() const { return ledger_; }
   scheduler::ResourceTable& resources() { return resources_; }
+  const scheduler::ResourceTable& resources() const { return resources_; }
   // Asking it which nodes a template accepts may put nodes of the ledger into other classes.
   NodeClassTable& node_classes() { return node_classes_; }
   // A bitmap over the classes is valid until this changes.
@@ -91,8 +92,9 @@ class ClusterFeed {
   bool IsGpuNode(std::string_view name) const;
   // Closed to other schedulers by the taint kManagedTaint.
   bool IsClosed(std::string_view name) const;
-  // Closed, Ready and not cordoned: a pod that is created with its name will start there.
-  bool TakesBoundPods(std::string_view name) const;
+  // Closed, Ready and not cordoned, and neither its labels nor its taints are against the template:
+  // a pod that is created with its name will start there.
+  bool TakesBoundPods(std::string_view name, const TemplateFit& fit) const;
   // Its agent offers the way to it (kPortResource).
   bool OffersPort(std::string_view name) const;
   // Over the nodes that have the resource, counted by capacity: an unhealthy GPU makes no node

@@ -23,6 +23,11 @@ bool HasHostPort(const json& container) {
   });
 }
 
+bool HasPort(const json& container) {
+  const json& ports = Member(container, "ports");
+  return ports.is_array() && !ports.empty();
+}
+
 // The class table leaves out this label, and names.
 bool NamesHost(const json& term) {
   return AnyOf(Member(term, "matchExpressions"),
@@ -69,6 +74,16 @@ std::string WhyNotDirect(const json& pod_spec) {
   if (AnyOf(node_terms, NamesHost) ||
       Member(Member(pod_spec, "nodeSelector"), kHostnameLabel).is_string()) {
     return needs("a selection of nodes by name");
+  }
+  if (Member(pod_spec, "runtimeClassName").is_string()) {
+    return needs("runtimeClassName");
+  }
+  // Each port of a pod on the host network is a port of the node.
+  const bool host_network = Member(pod_spec, "hostNetwork") == true;
+  for (const std::string_view list : {"containers", "initContainers"}) {
+    if (host_network && AnyOf(Member(pod_spec, list), HasPort)) {
+      return needs("containers with a port on the host network");
+    }
   }
   if (AnyOf(Member(pod_spec, "containers"), HasHostPort) ||
       AnyOf(Member(pod_spec, "initContainers"), HasHostPort)) {

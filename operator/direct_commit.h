@@ -3,7 +3,7 @@
 // Direct commit: the operator binds the pods of a gang itself, by the node name that it writes at
 // their creation. One write a pod instead of two and an event, and no scheduling cycle.
 //
-//   if (WhyNotDirect(pod_spec).empty() && feed.TakesBoundPods(node)) ...
+//   if (WhyNotDirect(pod_spec).empty() && feed.TakesBoundPods(node, fit)) ...
 //
 // Nobody but the ledger then looks at the pod before the kubelet does, so it is allowed only where
 // the ledger knows as much as kube-scheduler would: on nodes that the taint kManagedTaint closes to

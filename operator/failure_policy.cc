@@ -37,15 +37,17 @@ constexpr std::array<Meaning, 6> kDisruptions = {{{"DeletionByTaintManager", kNo
                                                   {"EvictionByEvictionAPI", kPreempted}}};
 
 // Values of status.reason that the kubelet and the node controller write.
-constexpr std::array<Meaning, 9> kPodReasons = {{{"NodeLost", kNodeFailure},
-                                                 {"NodeShutdown", kNodeFailure},
-                                                 {"Shutdown", kNodeFailure},
-                                                 {"Terminated", kNodeFailure},
-                                                 {"NodeAffinity", kNodeFailure},
-                                                 {"UnexpectedAdmissionError", kNodeFailure},
-                                                 {"TopologyAffinityError", kNodeFailure},
-                                                 {"Evicted", kPreempted},
-                                                 {"Preempting", kPreempted}}};
+constexpr std::array<Meaning, 11> kPodReasons = {{{"NodeLost", kNodeFailure},
+                                                  {"NodeShutdown", kNodeFailure},
+                                                  {"Shutdown", kNodeFailure},
+                                                  {"Terminated", kNodeFailure},
+                                                  {"NodeAffinity", kNodeFailure},
+                                                  {"NodePorts", kNodeFailure},
+                                                  {"InvalidNodeInfo", kNodeFailure},
+                                                  {"UnexpectedAdmissionError", kNodeFailure},
+                                                  {"TopologyAffinityError", kNodeFailure},
+                                                  {"Evicted", kPreempted},
+                                                  {"Preempting", kPreempted}}};
 
 template <size_t size>
 std::string_view ReasonFor(std::string_view word, const std::array<Meaning, size>& table) {
@@ -313,6 +315,16 @@ absl::Duration Backoff(const FailurePolicy& policy, int64_t counted) {
 }
 
 }  // namespace
+
+bool RefusedByKubelet(const kube::Pod& pod) {
+  // Admission of the kubelet: pkg/kubelet/lifecycle/predicate.go and the topology manager.
+  constexpr std::array<std::string_view, 6> kRefusals = {
+      "NodeAffinity",          "NodePorts",       "UnexpectedAdmissionError",
+      "TopologyAffinityError", "InvalidNodeInfo", "PodOSSelectorNodeLabelDoesNotMatch"};
+  return pod.phase == "Failed" && pod.terminated.empty() &&
+         (pod.reason.starts_with("OutOf") ||
+          std::find(kRefusals.begin(), kRefusals.end(), pod.reason) != kRefusals.end());
+}
 
 FirstCause FindFirstCause(const std::vector<LostPod>& lost, absl::Time now) {
   CHECK_THAT(!lost.empty(), "a first cause needs a lost pod");

@@ -50,6 +50,9 @@ struct LostPod {
 // vanished pod is NodeFailure where its node is gone, else Preempted.
 FirstCause FindFirstCause(const std::vector<LostPod>& lost, absl::Time now);
 
+// The kubelet of its node has not let the pod in: no container of it ever ran. Another node may.
+bool RefusedByKubelet(const kube::Pod& pod);
+
 struct RestartDecision {
   bool restart = false;
   bool counted = false;       // against maxRestarts

@@ -59,7 +59,7 @@ PodCounts GangPods::Count() const {
   return counts;
 }
 
-std::vector<LostPod> GangPods::FindLost(bool was_bound) const {
+std::vector<LostPod> GangPods::FindLost(bool was_bound, bool has_run) const {
   std::vector<LostPod> lost;
   for (size_t i = 0; i < present_.size(); ++i) {
     const scheduler::RankBlock& block = (*seen_.blocks)[i];
@@ -84,6 +84,9 @@ std::vector<LostPod> GangPods::FindLost(bool was_bound) const {
       continue;
     }
     const kube::Pod& pod = *job_pod->pod;
+    if (!has_run && RefusedByKubelet(pod)) {
+      continue;
+    }
     const bool bound = !pod.node_name.empty();
     const bool taken_away = bound && pod.Deleting() && !seen_.deleting->contains(pod.meta.uid) &&
                             pod.phase != "Succeeded";

@@ -33,7 +33,8 @@ class GangPods {
   bool Missing(size_t block) const;
   PodCounts Count() const;
   // Blocks whose pod failed or is gone. A pod that never was bound is not lost, only not there yet.
-  std::vector<LostPod> FindLost(bool was_bound) const;
+  // While the gang has never run, one that its kubelet refused is none: it moves.
+  std::vector<LostPod> FindLost(bool was_bound, bool has_run) const;
 
  private:
   const JobObservation& seen_;

@@ -407,6 +407,9 @@ void JobController::RefreshAdmission(JobState& state) {
     state.admission.refusal = std::move(admission.refusal);
   } else {
     state.admission = std::move(admission);
+    if (state.dry_run_needs && state.dry_run_generation == state.meta().generation) {
+      ApplyPodNeeds(*state.dry_run_needs, feed_, state.admission);
+    }
   }
   state.admission_version = environment_version_;
   state.admission_generation = state.meta().generation;
@@ -501,11 +504,13 @@ void JobController::ObserveStages(JobState& state, TrainingJobStatus& next) {
   const base::SteadyTime now = clock_.SteadyNow();
   if (next.Is(kBound) && !state.status.Is(kBound)) {
     state.bound_at = now;
-    // It found its homes: what did not work before says nothing about the next time.
-    state.withdrawals = 0;
-    state.excluded.clear();
     metrics_.commit_seconds.With({}).Observe(now - state.placed_at);
     next.timings.commit_ms = absl::ToInt64Milliseconds(now - state.placed_at);
+  }
+  if (next.Is(kRunning) && !state.status.Is(kRunning)) {
+    // Its homes took it: what did not work before says nothing about the next time.
+    state.withdrawals = 0;
+    state.excluded.clear();
   }
   if (next.Is(kRunning) && !state.status.Is(kRunning) && next.Is(kBound)) {
     metrics_.start_seconds.With({}).Observe(now - state.bound_at);

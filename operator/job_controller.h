@@ -109,7 +109,8 @@ class JobController {
   void RefreshAdmission(JobState& state);
   void AskDryRunWhenDue(JobState& state);
   void StartDryRun(JobState& state);
-  void OnDryRun(JobState& state, const absl::Status& status);
+  void OnDryRun(JobState& state, const absl::StatusOr<kube::Reply>& reply);
+  void TakeServerPod(JobState& state, const absl::StatusOr<kube::Reply>& reply);
   void CarryOut(JobState& state, JobDecision& decision);
   void CarryOutOnPods(JobState& state, const JobDecision& decision);
   void ObserveStages(JobState& state, TrainingJobStatus& next);

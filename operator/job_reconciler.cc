@@ -356,6 +356,11 @@ class Decider {
     for (size_t i = 0; i < pods.present().size(); ++i) {
       const scheduler::RankBlock& block = (*seen_.blocks)[i];
       const JobPod* job_pod = pods.present()[i];
+      if (job_pod != nullptr && !out_.status.Is(kRunning) && RefusedByKubelet(*job_pod->pod)) {
+        out_.moves.push_back(
+            {i, fmt::format("the kubelet of {} refuses it: {}", block.node, job_pod->pod->reason)});
+        continue;
+      }
       if (job_pod == nullptr || !job_pod->pod->node_name.empty()) {
         if (pods.Missing(i) && !seen_.node_exists(block.node)) {
           out_.moves.push_back({i, fmt::format("node {} is gone", block.node)});
@@ -545,7 +550,9 @@ class Decider {
     if (DeadlinePassed()) {
       return;
     }
-    if (const std::vector<LostPod> lost = pods.FindLost(out_.status.Is(kBound)); !lost.empty()) {
+    if (const std::vector<LostPod> lost =
+            pods.FindLost(out_.status.Is(kBound), out_.status.Is(kRunning));
+        !lost.empty()) {
       DecideFailure(FindFirstCause(lost, seen_.now));
       return;
     }

@@ -60,7 +60,9 @@ struct JobState {
   DryRun dry_run = DryRun::kNotAsked;
   int64_t dry_run_generation = -1;
   std::string dry_run_error;  // why it was refused; stays while it is asked again
-  int dry_run_failures = 0;   // in a row
+  // Of the pod that the API server made in it; empty: it told none.
+  std::optional<PodNeeds> dry_run_needs;
+  int dry_run_failures = 0;                       // in a row
   std::optional<base::SteadyTime> dry_run_again;  // when an answer that may change is asked again
 
   std::vector<scheduler::RankBlock> blocks;          // empty: not placed

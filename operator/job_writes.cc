@@ -14,6 +14,9 @@
 namespace asterism::operators {
 namespace {
 
+// What comes back is read like a template.
+constexpr kube::ResourceType kPodsAsJson{"", "v1", "pods", "Pod", true, /*protobuf=*/false};
+
 // A status of 1,280 pods costs the API server 25 ms of CPU: its counters are written every 5 s.
 constexpr absl::Duration kCounterWriteInterval = absl::Seconds(2);
 constexpr absl::Duration kCounterWritePerPod = absl::Milliseconds(4);
@@ -53,10 +56,11 @@ void JobController::StartDryRun(JobState& state) {
   state.dry_run_again.reset();
   if (state.dry_run_generation != state.meta().generation) {
     state.dry_run_error.clear();
+    state.dry_run_needs.reset();
   }
   state.dry_run_generation = state.meta().generation;
   std::string body = state.admission.builder->PodBody({.first_rank = 0, .node = "", .epoch = 0});
-  client_.Create(kube::kPods, state.meta().namespace_name, std::move(body), {.dry_run = true},
+  client_.Create(kPodsAsJson, state.meta().namespace_name, std::move(body), {.dry_run = true},
                  kube::Lane::kWrite,
                  alive_.Wrap([this, uid = state.meta().uid](absl::StatusOr<kube::Reply> reply) {
                    --dry_runs_in_flight_;
@@ -64,11 +68,12 @@ void JobController::StartDryRun(JobState& state) {
                    if (found == jobs_.end()) {
                      return;
                    }
-                   OnDryRun(*found->second, reply.status());
+                   OnDryRun(*found->second, reply);
                  }));
 }
 
-void JobController::OnDryRun(JobState& state, const absl::Status& status) {
+void JobController::OnDryRun(JobState& state, const absl::StatusOr<kube::Reply>& reply) {
+  const absl::Status& status = reply.status();
   const bool forbidden = absl::IsPermissionDenied(status);
   const bool quota = forbidden && WithdrawReason(status) == wait_reason::kQuotaExceeded;
   // A quota may have room by the time the gang is placed.
@@ -76,6 +81,7 @@ void JobController::OnDryRun(JobState& state, const absl::Status& status) {
     state.dry_run = DryRun::kPassed;
     state.dry_run_error.clear();
     state.dry_run_failures = 0;
+    TakeServerPod(state, reply);
     MarkDirty(state.meta().uid);
     return;
   }
@@ -96,13 +102,26 @@ void JobController::OnDryRun(JobState& state, const absl::Status& status) {
   }
 }
 
+// The pod as defaults, admission and webhooks leave it is what the kubelet will be asked for.
+void JobController::TakeServerPod(JobState& state, const absl::StatusOr<kube::Reply>& reply) {
+  absl::StatusOr<PodNeeds> needs =
+      reply.ok() ? ReadPodNeeds(reply->body) : absl::StatusOr<PodNeeds>(reply.status());
+  if (needs.ok()) {
+    state.dry_run_needs = *std::move(needs);
+    ApplyPodNeeds(*state.dry_run_needs, feed_, state.admission);
+  }
+}
+
 bool JobController::CommitsDirectly(JobState& state, const scheduler::RankBlock& block) const {
   if (state.admission.commit != CommitMode::kDirect || !state.admission.not_direct.empty()) {
     return false;
   }
-  if (!feed_.TakesBoundPods(block.node)) {
-    state.open_node = fmt::format("node {} is cordoned, not Ready, or not closed by the taint {}",
-                                  block.node, kManagedTaint);
+  if (!feed_.TakesBoundPods(block.node, state.admission.fit)) {
+    state.open_node = fmt::format(
+        "node {} is cordoned, not Ready, not closed by the taint {}, or its labels and taints do "
+        "not "
+        "suit the pod any more",
+        block.node, kManagedTaint);
     return false;
   }
   return true;

@@ -125,6 +125,12 @@ void NodeClassTable::Reclassify() {
   }
 }
 
+bool NodeClassTable::Accepts(std::string_view name, const TemplateFit& fit) const {
+  const auto entry = nodes_.find(name);
+  return entry != nodes_.end() &&
+         operators::Accepts(fit, entry->second.node->meta.labels, entry->second.node->taints);
+}
+
 base::Bitmap NodeClassTable::Allowed(const TemplateFit& fit) {
   bool learnt = false;
   for (const auto& [key, value] : fit.node_selector) {
@@ -142,7 +148,7 @@ base::Bitmap NodeClassTable::Allowed(const TemplateFit& fit) {
   base::Bitmap allowed(std::max<size_t>(classes_.size(), 1));
   for (size_t id = 0; id < classes_.size(); ++id) {
     allowed.Set(id,
-                classes_[id].nodes > 0 && Accepts(fit, classes_[id].labels, classes_[id].taints));
+                classes_[id].nodes > 0 && operators::Accepts(fit, classes_[id].labels, classes_[id].taints));
   }
   return allowed;
 }

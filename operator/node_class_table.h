@@ -46,6 +46,8 @@ class NodeClassTable {
 
   // The classes that accept the template.
   base::Bitmap Allowed(const TemplateFit& fit);
+  // Whether the node accepts the template now; false for one that is not here.
+  bool Accepts(std::string_view name, const TemplateFit& fit) const;
   // Ids in use are below it.
   size_t size() const { return classes_.size(); }
   // Rises whenever a bitmap that was given out may have become wrong.

@@ -50,17 +50,31 @@ void NodeCloser::OnNode(const kube::Change<kube::Node>& change) {
 }
 
 void NodeCloser::Look(const std::string& name) {
-  if (feed_.IsGpuNode(name) && !feed_.IsClosed(name) && !in_flight_.contains(name)) {
-    waiting_.insert(name);
+  if (feed_.IsGpuNode(name) && !feed_.IsClosed(name) && known_.insert(name).second) {
+    waiting_.push_back(name);
     Next();
   }
 }
 
 void NodeCloser::Next() {
   while (!waiting_.empty() && in_flight_.size() < kInFlightMax && may_write_()) {
-    const std::string name = waiting_.extract(waiting_.begin()).value();
+    const std::string name = std::move(waiting_.front());
+    waiting_.pop_front();
     in_flight_.insert(name);
     Read(name);
+  }
+}
+
+// By then the watch shows what was written, or that somebody has opened the node again.
+void NodeCloser::LookLater(const std::string& name) {
+  later_.push_back(name);
+  if (!retry_timer_.pending()) {
+    retry_timer_.Start(kRetry, [this] {
+      for (const std::string& each : std::exchange(later_, {})) {
+        known_.erase(each);
+        Look(each);
+      }
+    });
   }
 }
 
@@ -97,23 +111,28 @@ void NodeCloser::OnWritten(const std::string& name, const absl::Status& status) 
     Fail(name, status);
     return;
   }
-  in_flight_.erase(name);  // the watch shows it, and looks again should it be open still
+  in_flight_.erase(name);
+  if (feed_.IsClosed(name)) {
+    known_.erase(name);
+  } else {
+    LookLater(name);
+  }
   Next();
 }
 
 void NodeCloser::Fail(const std::string& name, const absl::Status& status) {
   in_flight_.erase(name);
-  if (!absl::IsNotFound(status)) {
-    waiting_.insert(name);
+  if (absl::IsNotFound(status)) {
+    known_.erase(name);
+  } else {
     // Somebody else has changed the node meanwhile: nothing to speak of.
     if (!absl::IsAborted(status)) {
       base::LogWarning("node_not_closed",
                        {{"node", name}, {"error", std::string(status.message())}});
     }
+    LookLater(name);
   }
-  if (!retry_timer_.pending()) {
-    retry_timer_.Start(kRetry, [this] { Next(); });
-  }
+  Next();
 }
 
 }  // namespace asterism::operators

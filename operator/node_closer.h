@@ -11,10 +11,14 @@
 // anybody else is ever lost. The taint stays when the controller goes; whoever no longer wants it
 // takes it off with kubectl.
 //
+// One node after another: those that cannot be written go to the end of the line and hold up no
+// other. open() tells how many GPU nodes are not closed.
+//
 // Thread-safety: none; lives on the core executor. Cost: two requests for a node that is open, at
 // most kInFlightMax at a time; a look-up for any other.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <set>
 #include <string>
@@ -36,6 +40,9 @@ class NodeCloser {
   void Start(const kube::Store<kube::Node>& nodes);
   void OnNode(const kube::Change<kube::Node>& change);
 
+  // GPU nodes that wait to be closed.
+  size_t open() const { return known_.size(); }
+
  private:
   static constexpr size_t kInFlightMax = 8;
 
@@ -49,8 +56,12 @@ class NodeCloser {
   kube::Client& client_;
   const ClusterFeed& feed_;
   const std::function<bool()> may_write_;
-  std::set<std::string> waiting_;
+  void LookLater(const std::string& name);
+
+  std::set<std::string> known_;      // everywhere below
+  std::deque<std::string> waiting_;  // to be looked at now
   std::set<std::string> in_flight_;
+  std::deque<std::string> later_;  // when the timer fires
   base::OwnedTimer retry_timer_;
   base::Alive alive_;
 };

@@ -1,8 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <set>
 #include <string>
+#include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "fake_cluster.h"
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "kube/client.h"
 #include "nlohmann/json.hpp"
@@ -80,6 +85,78 @@ TEST_F(DirectCommitTest, WhatNeedsTheSchedulerIsLeftToIt) {
   EXPECT_NE(cluster_.StateOf("spread"), "Running");
   cluster_.set_bind_pods(true);
   EXPECT_TRUE(Runs("spread"));
+}
+
+// What a webhook, or a plug-in of admission, makes of every pod.
+void Admit(FakeCluster& cluster, std::function<void(json& pod)> change) {
+  cluster.server().SetAdmission(
+      [change](const kube::ResourceType& type, std::string_view verb, json& object) {
+        if (type.plural == kube::kPods.plural && verb == "create") {
+          change(object);
+        }
+        return absl::OkStatus();
+      });
+}
+
+TEST_F(DirectCommitTest, ThePodIsJudgedAsTheApiServerLeavesIt) {
+  Admit(cluster_, [](json& pod) {
+    pod["spec"]["hostNetwork"] = true;
+    pod["spec"]["containers"][0]["ports"] = json::array({{{"containerPort", 8080}}});
+  });
+  cluster_.CreateJob("net", 16);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.PodsOf("net").size() == 2; }));
+  cluster_.Run(absl::Seconds(3));
+  EXPECT_THAT(Fallback("net"), HasSubstr("host network"));
+  EXPECT_NE(cluster_.StateOf("net"), "Running");
+}
+
+TEST_F(DirectCommitTest, ANodeSelectorOfTheNamespaceCounts) {
+  for (const int node : {3, 9}) {
+    cluster_.server().Merge(kube::kNodes, {"", fmt::format("node-{:03}", node)},
+                            {{"metadata", {{"labels", {{"zone", "a"}}}}}});
+  }
+  Admit(cluster_, [](json& pod) { pod["spec"]["nodeSelector"]["zone"] = "a"; });
+  cluster_.CreateJob("zoned", 16);
+  ASSERT_TRUE(Runs("zoned")) << cluster_.StatusOf("zoned").dump(1);
+  std::set<std::string> nodes;
+  for (const auto& [name, pod] : cluster_.PodsOf("zoned")) {
+    nodes.insert(pod["spec"]["nodeName"]);
+  }
+  EXPECT_EQ(nodes, (std::set<std::string>{"node-003", "node-009"}));
+}
+
+TEST_F(DirectCommitTest, WhatTheKubeletRefusesMoves) {
+  for (const char* reason : {"OutOfmemory", "NodePorts", "NodeAffinity"}) {
+    const std::string job = fmt::format("job-{}", absl::AsciiStrToLower(reason));
+    Admit(cluster_, [reason](json& pod) {
+      const std::string node = pod["spec"].value("nodeName", "");
+      if (!node.empty() && node < "node-004") {
+        pod["status"] = {{"phase", "Failed"}, {"reason", reason}};
+      }
+    });
+    cluster_.CreateJob(job, 16);
+    ASSERT_TRUE(Runs(job)) << reason << cluster_.StatusOf(job).dump(1);
+    EXPECT_FALSE(cluster_.StatusOf(job).contains("restarts")) << reason;
+    for (const auto& [name, pod] : cluster_.PodsOf(job)) {
+      EXPECT_GE(pod["spec"]["nodeName"].get<std::string>(), "node-004");
+    }
+    cluster_.DeleteJob(job);
+    cluster_.Run(absl::Seconds(5));
+  }
+}
+
+TEST_F(DirectCommitTest, AGangThatEveryKubeletRefusesWaitsWithTheReason) {
+  Admit(cluster_, [](json& pod) {
+    if (pod["spec"].contains("nodeName")) {
+      pod["status"] = {{"phase", "Failed"}, {"reason", "OutOfmemory"}};
+    }
+  });
+  cluster_.CreateJob("llama", 16);
+  ASSERT_TRUE(cluster_.RunUntil([&] {
+    return cluster_.StatusOf("llama").value("/waiting/reason"_json_pointer, "") == "BindFailed";
+  })) << cluster_.StatusOf("llama").dump(1);
+  EXPECT_THAT(cluster_.StatusOf("llama")["waiting"]["message"].get<std::string>(),
+              HasSubstr("OutOfmemory"));
 }
 
 TEST_F(DirectCommitTest, AnOpenNodeIsLeftToTheSchedulerAndClosedAgain) {

@@ -30,6 +30,33 @@ TEST(ClusterFeedGpus, AreCountedNodeByNode) {
   EXPECT_EQ(feed->GpusOfNode("amd.com/gpu").largest, 0);
 }
 
+TEST(ClusterFeedBoundPods, GoWhereNodeAndTemplateSuitEachOtherNow) {
+  TestFeed feed;
+  kube::Node node{.meta = {.name = "n1"}};
+  node.meta.labels["zone"] = "a";
+  node.capacity = node.allocatable = {{"nvidia.com/gpu", 8}};
+  node.conditions = {{.type = "Ready", .status = "True"}};
+  const auto put = [&](std::vector<kube::Taint> taints, const std::string& zone = "a") {
+    kube::Node next = node;
+    next.taints = std::move(taints);
+    next.meta.labels["zone"] = zone;
+    feed->OnNode({.before = nullptr, .after = std::make_shared<kube::Node>(next)});
+  };
+  const kube::Taint ours{.key = std::string(kManagedTaint), .effect = "NoSchedule"};
+  const TemplateFit fit = ReadTemplateFit(nlohmann::json::parse(
+      R"({"nodeSelector": {"zone": "a"},
+          "tolerations": [{"key": "asterism.dev/managed", "operator": "Exists"}]})"));
+  put({});
+  EXPECT_FALSE(feed->TakesBoundPods("n1", fit)) << "open to other schedulers";
+  put({ours});
+  EXPECT_TRUE(feed->TakesBoundPods("n1", fit));
+  put({ours, {.key = "maintenance", .effect = "NoSchedule"}});
+  EXPECT_FALSE(feed->TakesBoundPods("n1", fit)) << "tainted meanwhile";
+  put({ours}, "b");
+  EXPECT_FALSE(feed->TakesBoundPods("n1", fit)) << "its label has changed";
+  EXPECT_FALSE(feed->TakesBoundPods("n2", fit));
+}
+
 // By walking all nodes, as it is meant.
 NodeGpus CountAgain(const TestFeed& feed) {
   std::map<int64_t, int64_t> nodes_by_count;

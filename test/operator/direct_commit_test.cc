@@ -54,6 +54,11 @@ TEST(WhyNotDirectTest, NamesWhatOnlyKubeSchedulerCanDo) {
               HasSubstr("by name"));
   EXPECT_THAT(Why(R"({"containers": [{}, {"ports": [{"hostPort": 80}]}]})"), HasSubstr("hostPort"));
   EXPECT_THAT(Why(R"({"initContainers": [{"ports": [{"hostPort": 80}]}]})"), HasSubstr("hostPort"));
+  // The API server gives each of them a hostPort.
+  EXPECT_THAT(Why(R"({"hostNetwork": true, "containers": [{"ports": [{"containerPort": 80}]}]})"),
+              HasSubstr("host network"));
+  EXPECT_EQ(Why(R"({"hostNetwork": true, "containers": [{}]})"), "");
+  EXPECT_THAT(Why(R"({"runtimeClassName": "kata"})"), HasSubstr("runtimeClassName"));
 }
 
 TEST(WhyNotDirectTest, WrongTypesDoNoHarm) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "fmt/format.h"
 #include "kube/decoder.h"
 #include "kube/testing/fake_api_server.h"
 #include "nlohmann/json.hpp"
@@ -70,6 +71,37 @@ TEST_F(NodeCloserTest, ClosesNodesWithGpusAndNoOthers) {
   EXPECT_TRUE(feed_.IsClosed("gpu-0"));
   executor_.RunFor(absl::Minutes(1));
   EXPECT_EQ(Requests("patch nodes"), 1);
+}
+
+TEST_F(NodeCloserTest, NodesThatRefuseHoldUpNoOthers) {
+  server_.SetAdmission([](const kube::ResourceType&, std::string_view verb, json& node) {
+    return verb == "patch" && node["metadata"]["name"] < "gpu-10"
+               ? absl::PermissionDeniedError("a policy")
+               : absl::OkStatus();
+  });
+  for (int i = 0; i < 40; ++i) {
+    PutNode(fmt::format("gpu-{:02}", i), 8);
+  }
+  executor_.RunFor(absl::Seconds(2));
+  for (int i = 10; i < 40; ++i) {
+    const std::string name = fmt::format("gpu-{:02}", i);
+    EXPECT_EQ(Taints(name), json::array({Ours()})) << name;
+    Tell(name);
+  }
+  executor_.RunFor(absl::Seconds(10));
+  EXPECT_EQ(closer_.open(), 10U);
+  server_.SetAdmission(nullptr);
+  executor_.RunFor(absl::Seconds(6));
+  EXPECT_EQ(Taints("gpu-03"), json::array({Ours()}));
+}
+
+TEST_F(NodeCloserTest, LooksAgainAtANodeThatWasOpenedMeanwhile) {
+  PutNode("gpu-0", 8);
+  executor_.RunFor(absl::Seconds(1));
+  // The taint is taken off before the watch has shown it.
+  server_.Merge(kube::kNodes, {"", "gpu-0"}, {{"spec", {{"taints", json::array()}}}});
+  executor_.RunFor(absl::Seconds(10));
+  EXPECT_EQ(Taints("gpu-0"), json::array({Ours()}));
 }
 
 TEST_F(NodeCloserTest, TaintsOfOthersStayAsTheyWere) {
