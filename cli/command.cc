@@ -1,6 +1,8 @@
 #include "cli/command.h"
 
 #include <algorithm>
+#include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "cli/cluster_objects.h"
 #include "cli/completion.h"
 #include "cli/controller_page.h"
+#include "cli/doctor_view.h"
 #include "cli/explain_view.h"
 #include "cli/job_outcome.h"
 #include "cli/live_screen.h"
@@ -26,6 +29,8 @@
 #include "cli/usage.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "topology/import/doctor.h"
+#include "topology/import/import_text.h"
 
 namespace asterism::cli {
 namespace {
@@ -47,6 +52,8 @@ class Command {
     switch (arguments_.verb) {
       case Verb::kTopology:
         return Topology();
+      case Verb::kDoctor:
+        return Doctor();
       case Verb::kExplain:
         return Explain();
       case Verb::kQueue:
@@ -148,6 +155,38 @@ class Command {
       Show(TopologyLines(*tree, {.level = level, .wide = wide()}));
     }
     return kExitDone;
+  }
+
+  absl::StatusOr<int> Doctor() {
+    std::vector<topology::TextOfCluster> texts;
+    for (const std::string& name : arguments_.names) {
+      if (name == "-") {
+        texts.push_back({"standard input", std::string(std::istreambuf_iterator<char>(std::cin),
+                                                       std::istreambuf_iterator<char>())});
+      } else {
+        texts.push_back({name, base::ReadFile(name, topology::kImportBytesMax)});
+      }
+    }
+    if (texts.empty()) {
+      return LiveDoctor();
+    }
+    const topology::Diagnosis diagnosis = topology::Examine(texts);
+    if (structured()) {
+      Show(topology::DiagnosisJson(diagnosis));
+    } else {
+      Show(DoctorLines(diagnosis, {.width = around_.paper.width, .wide = wide()}));
+    }
+    return diagnosis.unreadable          ? kExitUnreadable
+           : !diagnosis.findings.empty() ? kExitFindings
+                                         : kExitDone;
+  }
+
+  // The controller's own findings have the form of DiagnosisJson. TODO(the controller has no page
+  // /doctorz): until it has, doctor needs files.
+  static absl::StatusOr<int> LiveDoctor() {
+    return absl::UnimplementedError(
+        "the controller does not publish findings yet: give dumps to examine, for example: kubectl "
+        "asterism doctor fabric.txt (with ibnetdiscover > fabric.txt on a host of the fabric)");
   }
 
   // "tj/llama" and "trainingjob/llama" are the job too, as in kubectl.

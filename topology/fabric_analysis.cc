@@ -426,7 +426,7 @@ size_t DragonflyGroups(const Fabric& fabric, const FabricAnalysis& analysis) {
     }
   }
   const bool all_joined = joined.size() == size_t{parts} * (parts - 1) / 2;
-  return parts > 1 && all_joined ? parts : 0;
+  return parts > 2 && all_joined ? parts : 0;
 }
 
 }  // namespace asterism::topology

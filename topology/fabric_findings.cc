@@ -123,6 +123,9 @@ class FindingWriter {
   }
 
   void ShortLeafs() {
+    if (!in_.tree) {
+      return;  // what is up and what is down cannot be told
+    }
     for (const LeafSwitch& leaf : in_.leafs) {
       if (leaf.uplinks < in_.modal_uplinks) {
         const std::string rail = leaf.rail == kNoRail ? "" : ", " + RailName(leaf.rail, leaf.plane);
