@@ -67,6 +67,7 @@ class LabelReader {
       ReadSchemes();
     }
     ReadDomain();
+    ReadOurs();
     ReadExpectations();
   }
 
@@ -169,6 +170,19 @@ class LabelReader {
       if (const std::string* domain = Get(key); domain != nullptr && !domain->empty()) {
         node_.nvlink_domain = *domain;
         return;
+      }
+    }
+  }
+
+  void ReadOurs() {
+    for (const auto& [key, value] : labels_) {
+      if (value.empty()) {
+        continue;
+      }
+      if (key.starts_with(kDeclaredPrefix)) {
+        node_.declared.push_back({key, value});
+      } else if (key.starts_with(kDomainLabelPrefix)) {
+        node_.former.push_back({key, value});
       }
     }
   }

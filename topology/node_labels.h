@@ -39,8 +39,12 @@ struct LabelledNode {
   std::string name;
   std::string_view source;         // "topograph", "aws"; empty: no level known
   std::vector<LabelLevel> levels;  // inner to outer
-  std::string clique;              // as labelled; may be the all-zero one
-  std::string nvlink_domain;       // "UUID.CLIQUE" where it is one, or the accelerator domain
+  // asterism.dev/declared-LEVEL, what people say; a caller may add labels of its own configuration.
+  std::vector<LabelLevel> declared;
+  // asterism.dev/domain-LEVEL, what we said before: read to keep ids, never as a source.
+  std::vector<LabelLevel> former;
+  std::string clique;         // as labelled; may be the all-zero one
+  std::string nvlink_domain;  // "UUID.CLIQUE" where it is one, or the accelerator domain
   std::string product;
   std::optional<int64_t> gpu_count;
   NodeResources resources;
@@ -51,6 +55,9 @@ struct LabelledNode {
   // Of GPUs that a gang may count on: none with slices.
   int64_t WholeGpus() const;
 };
+
+inline constexpr std::string_view kDeclaredPrefix = "asterism.dev/declared-";
+inline constexpr std::string_view kDomainLabelPrefix = "asterism.dev/domain-";
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 

@@ -1,0 +1,582 @@
+#include "topology/topology_keeper.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "fmt/format.h"
+#include "topology/leaf_groups.h"
+#include "topology/natural_order.h"
+
+namespace asterism::topology {
+namespace {
+
+constexpr size_t kExamplesOfMoves = 5;
+
+// A group is named after its smallest leaf when it is first seen.
+std::string FirstNameOf(const Fabric& fabric, const FabricAnalysis& analysis,
+                        const FabricGroup& group) {
+  uint64_t smallest = ~uint64_t{0};
+  for (const uint32_t leaf : group.leafs) {
+    smallest = std::min(smallest, fabric.devices[analysis.leafs[leaf].device].guid);
+  }
+  return fmt::format("leaf-{:016x}", smallest);
+}
+
+}  // namespace
+
+TopologyKeeper::TopologyKeeper(KeeperOptions options) : options_(std::move(options)) {
+  auto empty = std::make_shared<TopologySnapshot>();
+  std::vector<std::string> levels = {"node"};
+  for (const LevelSource& level : options_.levels) {
+    levels.push_back(level.name);
+  }
+  levels.emplace_back("cluster");
+  absl::StatusOr<Cluster> cluster = BuildCluster(std::move(levels), {});
+  CHECK_THAT(cluster.ok(), "the level list of a TopologyKeeper is not valid");
+  empty->cluster = std::make_shared<const Cluster>(*std::move(cluster));
+  empty->conditions = std::make_shared<const std::vector<NodeCondition>>();
+  empty->findings = std::make_shared<const std::vector<Finding>>();
+  snapshot_ = std::move(empty);
+}
+
+void TopologyKeeper::PutNodes(std::vector<LabelledNode> nodes, absl::Time now) {
+  if (nodes.empty()) {
+    return;
+  }
+  std::set<std::string, std::less<>> listed;
+  for (LabelledNode& node : nodes) {
+    listed.insert(node.name);
+    Member& member = members_[node.name];
+    member.absences = 0;
+    if (!node.nvlink_domain.empty()) {
+      member.last_domain = member.report.has_value() && !member.last_domain.empty()
+                               ? member.last_domain
+                               : node.nvlink_domain;
+    }
+    member.labels = std::move(node);
+  }
+  for (auto it = members_.begin(); it != members_.end();) {
+    const bool absent = !listed.contains(it->first);
+    it->second.absences += absent ? 1 : 0;
+    it = it->second.absences >= kListingsToForget ? members_.erase(it) : std::next(it);
+  }
+  Rebuild(now);
+}
+
+void TopologyKeeper::PutReport(NodeReport report, absl::Time now) {
+  const auto it = members_.find(report.node);
+  if (it == members_.end()) {
+    return;  // no node of the cluster, or not listed yet: the agent repeats itself
+  }
+  Member& member = it->second;
+  if (member.report.has_value() && member.report->boot_id == report.boot_id &&
+      report.generation < member.report->generation) {
+    return;
+  }
+  std::string domain = member.last_domain;
+  if (report.domain_state == DomainState::kMember && !IsZeroClique(report.nvlink_domain)) {
+    domain = report.nvlink_domain;
+  } else if (report.domain_state == DomainState::kNone) {
+    domain = "";
+  }
+  const bool same_nics =
+      member.report.has_value() &&
+      std::equal(member.report->nics.begin(), member.report->nics.end(), report.nics.begin(),
+                 report.nics.end(), [](const ReportedNic& left, const ReportedNic& right) {
+                   return left.node_guid == right.node_guid && left.port_guids == right.port_guids;
+                 });
+  const bool rebuild = domain != member.last_domain || (!same_nics && !report.nics.empty());
+  member.last_domain = std::move(domain);
+  member.report = std::move(report);
+  member.heard = now;
+  if (!rebuild) {
+    // One node's health and counts: the domains stay as they are.
+    const NodeId node = snapshot_->cluster->FindNode(it->first);
+    if (node.valid()) {
+      auto conditions = std::make_shared<std::vector<NodeCondition>>(*snapshot_->conditions);
+      (*conditions)[node.index()] = ConditionOf(member, it->first, now);
+      auto next = std::make_shared<TopologySnapshot>(*snapshot_);
+      ++next->generation;
+      next->conditions = std::move(conditions);
+      snapshot_ = std::move(next);
+    }
+    return;
+  }
+  AnalyzeFragments();
+  Rebuild(now);
+}
+
+void TopologyKeeper::PutFabric(std::string source, Fabric fabric, absl::Time now) {
+  const bool answer =
+      std::any_of(fabric.devices.begin(), fabric.devices.end(),
+                  [](const FabricDevice& device) { return device.kind == DeviceKind::kSwitch; });
+  if (!answer || fabric.half_links.empty()) {
+    return;
+  }
+  fragments_[std::move(source)] = {std::move(fabric), now};
+  AnalyzeFragments();
+  Rebuild(now);
+}
+
+void TopologyKeeper::RemoveNode(std::string_view node) {
+  if (const auto it = members_.find(node); it != members_.end()) {
+    members_.erase(it);
+    published_.erase(std::string(node));
+    Rebuild(absl::InfinitePast());
+  }
+}
+
+void TopologyKeeper::Confirm() {
+  if (held_.has_value()) {
+    Paths paths = *std::move(held_);
+    held_.reset();
+    Publish(std::move(paths), absl::InfinitePast());
+  }
+}
+
+void TopologyKeeper::Tick(absl::Time now) {
+  PublishConditions(now);
+}
+
+// The fragments become one fabric by the GUIDs of their devices; of two that tell of one port the
+// newer counts.
+void TopologyKeeper::AnalyzeFragments() {
+  if (fragments_.empty()) {
+    return;
+  }
+  GuidOwners owners;
+  for (const auto& [name, member] : members_) {
+    if (member.report.has_value()) {
+      for (const ReportedNic& nic : member.report->nics) {
+        owners.emplace(nic.node_guid, name);
+        for (const uint64_t port : nic.port_guids) {
+          owners.emplace(port, name);
+        }
+      }
+    }
+  }
+  std::vector<const Fragment*> newest_first;
+  for (const auto& [source, fragment] : fragments_) {
+    newest_first.push_back(&fragment);
+  }
+  std::stable_sort(
+      newest_first.begin(), newest_first.end(),
+      [](const Fragment* left, const Fragment* right) { return left->observed > right->observed; });
+  Fabric joined = newest_first.front()->fabric;
+  absl::flat_hash_map<uint64_t, bool> told;
+  for (const HalfLink& half : joined.half_links) {
+    told.emplace(uint64_t{half.device} << 16 | half.port, true);
+  }
+  for (size_t i = 1; i < newest_first.size(); ++i) {
+    const Fabric& more = newest_first[i]->fabric;
+    std::vector<uint32_t> index;
+    for (const FabricDevice& device : more.devices) {
+      const size_t before = joined.devices.size();
+      index.push_back(joined.Device(device.guid, device.kind));
+      if (joined.devices.size() > before) {
+        joined.devices.back() = device;
+      }
+    }
+    for (HalfLink half : more.half_links) {
+      half.device = index[half.device];
+      half.peer = index[half.peer];
+      if (told.emplace(uint64_t{half.device} << 16 | half.port, true).second) {
+        joined.half_links.push_back(half);
+      }
+    }
+  }
+  analysis_ = AnalyzeFabric(joined, owners);
+  fabric_findings_ = FabricFindings(joined, *analysis_);
+
+  if (group_of_node_.empty()) {
+    for (const auto& [name, member] : members_) {
+      for (const LabelLevel& former : member.labels.former) {
+        if (former.value.starts_with("leaf-")) {
+          group_ids_.Remember(name, former.value.substr(0, former.value.find("-s")));
+        }
+      }
+    }
+  }
+  std::vector<ObservedDomain> observed;
+  for (const FabricGroup& group : analysis_->groups) {
+    ObservedDomain& domain =
+        observed.emplace_back(ObservedDomain{FirstNameOf(joined, *analysis_, group), {}});
+    for (const uint32_t host : group.hosts) {
+      domain.members.push_back(analysis_->hosts[host].name);
+    }
+  }
+  const std::vector<std::string> ids = group_ids_.Assign(observed);
+  for (size_t i = 0; i < observed.size(); ++i) {
+    for (const std::string& host : observed[i].members) {
+      group_of_node_[host] = ids[i];
+    }
+  }
+  for (const FabricHost& host : analysis_->hosts) {
+    uint32_t rails = 0;
+    for (const HostPort& port : host.ports) {
+      rails |= port.compute && port.rail < 32 ? uint32_t{1} << port.rail : 0;
+    }
+    rails_of_node_[host.name] = rails;
+  }
+  // Groups that share most switches of the tier above are one domain of that tier.
+  if (analysis_->tiers.size() > 2 && !analysis_->groups.empty()) {
+    LeafHosts spines;
+    const PortTable ports(joined);
+    for (const FabricGroup& group : analysis_->groups) {
+      std::vector<uint32_t> above;
+      for (const uint32_t leaf : group.leafs) {
+        for (const HalfLink& half : joined.half_links) {
+          if (half.device == analysis_->leafs[leaf].device &&
+              joined.devices[half.peer].kind == DeviceKind::kSwitch) {
+            above.push_back(half.peer);
+          }
+        }
+      }
+      spines.AddLeaf(above);
+    }
+    const LeafGrouping tiers = GroupLeafs(spines);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const uint32_t tier = tiers.group_of_leaf[i];
+      const size_t first = static_cast<size_t>(
+          std::find(tiers.group_of_leaf.begin(), tiers.group_of_leaf.end(), tier) -
+          tiers.group_of_leaf.begin());
+      tier_of_group_[ids[i]] = "tier-" + ids[first];
+    }
+  }
+}
+
+const std::string* TopologyKeeper::GroupOf(std::string_view node) const {
+  const auto it = group_of_node_.find(node);
+  return it == group_of_node_.end() ? nullptr : &it->second;
+}
+
+bool TopologyKeeper::AddNvlink(size_t index, Paths& paths) const {
+  bool any = false;
+  for (auto& [name, path] : paths) {
+    const Member& member = members_.find(name)->second;
+    path[index] = member.last_domain;
+    any = any || !member.last_domain.empty();
+  }
+  return any;
+}
+
+bool TopologyKeeper::AddLeafGroups(size_t index, Paths& paths) const {
+  bool any = false;
+  for (auto& [name, path] : paths) {
+    const std::string* group = GroupOf(name);
+    const Member& member = members_.find(name)->second;
+    if (group != nullptr) {
+      path[index] = *group;
+    } else if (!member.labels.levels.empty()) {
+      path[index] = member.labels.levels[0].value;
+    }
+    any = any || !path[index].empty();
+  }
+  return any;
+}
+
+// A node keeps its place in its group for good; a new one takes the first free place.
+bool TopologyKeeper::AddSlices(const LevelSource& level, size_t index, Paths& paths) {
+  std::map<std::string, std::vector<std::string>, std::less<>> newcomers;
+  for (const auto& [name, path] : paths) {
+    if (const std::string* group = GroupOf(name); group != nullptr) {
+      std::vector<std::string>& slots = slots_[*group];
+      if (std::find(slots.begin(), slots.end(), name) == slots.end()) {
+        newcomers[*group].push_back(name);
+      }
+    }
+  }
+  for (auto& [group, names] : newcomers) {
+    std::sort(names.begin(), names.end(), NaturalLess);
+    std::vector<std::string>& slots = slots_[group];
+    auto next = names.begin();
+    for (std::string& slot : slots) {
+      const std::string* place = GroupOf(slot);
+      const bool free = !members_.contains(slot) || place == nullptr || *place != group;
+      if (free && next != names.end()) {
+        slot = *next++;
+      }
+    }
+    slots.insert(slots.end(), next, names.end());
+  }
+  bool any = false;
+  for (const auto& [group, slots] : slots_) {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const auto it = paths.find(slots[i]);
+      const std::string* place = GroupOf(slots[i]);
+      if (it != paths.end() && place != nullptr && *place == group) {
+        it->second[index] =
+            fmt::format("{}-s{}", group, i / std::max<size_t>(1, level.slice_nodes));
+        any = true;
+      }
+    }
+  }
+  return any;
+}
+
+bool TopologyKeeper::AddTiers(size_t index, Paths& paths) const {
+  bool any = false;
+  for (auto& [name, path] : paths) {
+    const std::string* group = GroupOf(name);
+    const auto tier = group == nullptr ? tier_of_group_.end() : tier_of_group_.find(*group);
+    if (tier != tier_of_group_.end()) {
+      path[index] = tier->second;
+      any = true;
+    }
+  }
+  return any;
+}
+
+bool TopologyKeeper::AddLabels(const LevelSource& level, size_t index, Paths& paths) const {
+  bool any = false;
+  for (auto& [name, path] : paths) {
+    const LabelledNode& labels = members_.find(name)->second.labels;
+    for (const std::vector<LabelLevel>* list : {&labels.declared, &labels.levels}) {
+      for (const LabelLevel& each : *list) {
+        const bool wanted = level.label.empty() ? list == &labels.levels : each.key == level.label;
+        if (wanted && path[index].empty()) {
+          path[index] = each.value;
+          any = any || !each.value.empty();
+        }
+      }
+    }
+  }
+  return any;
+}
+
+// Nothing is known: slices in the order of names, better than one domain a node.
+void TopologyKeeper::AddByName(const LevelSource& level, size_t index, Paths& paths) {
+  std::vector<std::string>& slots = slots_[""];
+  std::vector<std::string> names;
+  for (const auto& [name, path] : paths) {
+    if (std::find(slots.begin(), slots.end(), name) == slots.end()) {
+      names.push_back(name);
+    }
+  }
+  std::sort(names.begin(), names.end(), NaturalLess);
+  slots.insert(slots.end(), names.begin(), names.end());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (const auto it = paths.find(slots[i]); it != paths.end()) {
+      it->second[index] = fmt::format("by-name-{}", i / std::max<size_t>(1, level.slice_nodes));
+    }
+  }
+}
+
+bool TopologyKeeper::AddLevel(const LevelSource& level, size_t index, Paths& paths) {
+  switch (level.kind) {
+    case LevelSource::Kind::kAuto:
+      return AddNvlink(index, paths) || AddSlices(level, index, paths) ||
+             AddLabels(level, index, paths);
+    case LevelSource::Kind::kNvlink:
+      return AddNvlink(index, paths);
+    case LevelSource::Kind::kLeafGroup:
+      return AddLeafGroups(index, paths);
+    case LevelSource::Kind::kSlice:
+      return AddSlices(level, index, paths);
+    case LevelSource::Kind::kTier:
+      return AddTiers(index, paths);
+    case LevelSource::Kind::kLabel:
+      return AddLabels(level, index, paths);
+  }
+  return false;
+}
+
+// What people declare fills what nobody measured.
+bool TopologyKeeper::AddDeclared(size_t index, Paths& paths) const {
+  const std::string key = std::string(kDeclaredPrefix) + options_.levels[index].name;
+  bool any = false;
+  for (auto& [name, path] : paths) {
+    if (!path[index].empty()) {
+      continue;
+    }
+    for (const LabelLevel& each : members_.find(name)->second.labels.declared) {
+      if (each.key == key) {
+        path[index] = each.value;
+        any = true;
+      }
+    }
+  }
+  return any;
+}
+
+TopologyKeeper::Paths TopologyKeeper::ProposePaths() {
+  Paths paths;
+  for (const auto& [name, member] : members_) {
+    paths.emplace(name, std::vector<std::string>(options_.levels.size()));
+  }
+  for (size_t index = 0; index < options_.levels.size(); ++index) {
+    const bool measured = AddLevel(options_.levels[index], index, paths);
+    const bool declared = AddDeclared(index, paths);
+    if (!measured && !declared && options_.levels[index].kind == LevelSource::Kind::kAuto) {
+      AddByName(options_.levels[index], index, paths);
+    }
+  }
+  // What was known and is not told any more stays.
+  for (auto& [name, path] : paths) {
+    const auto before = published_.find(name);
+    for (size_t level = 0; before != published_.end() && level < path.size(); ++level) {
+      if (path[level].empty()) {
+        path[level] = before->second[level];
+      }
+    }
+  }
+  return paths;
+}
+
+// Nodes that would leave or change a domain that they are in. New nodes and new knowledge are no
+// moves.
+bool TopologyKeeper::IsMassChange(const Paths& paths) const {
+  size_t moves = 0;
+  for (const auto& [name, before] : published_) {
+    const auto after = paths.find(name);
+    bool moved = after == paths.end();
+    for (size_t level = 0; !moved && level < before.size(); ++level) {
+      moved = !before[level].empty() && before[level] != after->second[level] &&
+              !before[level].starts_with("by-name-");
+    }
+    moves += moved ? 1 : 0;
+  }
+  return static_cast<double>(moves) > options_.moves_max * static_cast<double>(published_.size());
+}
+
+void TopologyKeeper::Rebuild(absl::Time now) {
+  Paths paths = ProposePaths();
+  if (IsMassChange(paths) && !(held_.has_value() && *held_ == paths)) {
+    held_ = std::move(paths);
+    auto next = std::make_shared<TopologySnapshot>(*snapshot_);
+    ++next->generation;
+    next->change_held = true;
+    next->findings = std::make_shared<const std::vector<Finding>>(Findings(now));
+    snapshot_ = std::move(next);
+    return;
+  }
+  held_.reset();
+  Publish(std::move(paths), now);
+}
+
+void TopologyKeeper::Publish(Paths paths, absl::Time now) {
+  std::vector<NodeFacts> facts;
+  facts.reserve(paths.size());
+  for (const auto& [name, path] : paths) {
+    facts.push_back({name, path});
+  }
+  std::vector<std::string> levels = {"node"};
+  for (const LevelSource& level : options_.levels) {
+    levels.push_back(level.name);
+  }
+  levels.emplace_back("cluster");
+  absl::StatusOr<Cluster> cluster = BuildCluster(std::move(levels), std::move(facts));
+  if (BUG_IF(!cluster.ok(), "a merged topology is refused")) {
+    return;
+  }
+  published_ = std::move(paths);
+  auto next = std::make_shared<TopologySnapshot>();
+  next->generation = snapshot_->generation + 1;
+  next->cluster = std::make_shared<const Cluster>(*std::move(cluster));
+  next->conditions =
+      std::make_shared<const std::vector<NodeCondition>>(Conditions(*next->cluster, now));
+  next->findings = std::make_shared<const std::vector<Finding>>(Findings(now));
+  snapshot_ = std::move(next);
+}
+
+void TopologyKeeper::PublishConditions(absl::Time now) {
+  auto next = std::make_shared<TopologySnapshot>(*snapshot_);
+  ++next->generation;
+  next->conditions =
+      std::make_shared<const std::vector<NodeCondition>>(Conditions(*snapshot_->cluster, now));
+  next->findings = std::make_shared<const std::vector<Finding>>(Findings(now));
+  snapshot_ = std::move(next);
+}
+
+NodeCondition TopologyKeeper::ConditionOf(const Member& member, std::string_view name,
+                                          absl::Time now) const {
+  NodeCondition condition;
+  condition.gpu_count = static_cast<uint32_t>(
+      std::max<int64_t>(0, member.labels.gpu_count.value_or(member.labels.resources.gpu_capacity)));
+  if (const auto rails = rails_of_node_.find(name); rails != rails_of_node_.end()) {
+    condition.rail_mask = rails->second;
+  }
+  if (member.report.has_value()) {
+    condition.stale = now - member.heard > options_.report_ttl;
+    condition.health = condition.stale ? NodeHealth::kUnknown : member.report->health;
+    condition.gpu_count = member.report->gpu_count;
+    condition.bad_links = member.report->bad_links;
+  }
+  return condition;
+}
+
+std::vector<NodeCondition> TopologyKeeper::Conditions(const Cluster& cluster,
+                                                      absl::Time now) const {
+  std::vector<NodeCondition> conditions(cluster.node_count());
+  for (size_t i = 0; i < conditions.size(); ++i) {
+    const std::string& name = cluster.node_name(NodeId(i));
+    if (const auto member = members_.find(name); member != members_.end()) {
+      conditions[i] = ConditionOf(member->second, name, now);
+    }
+  }
+  return conditions;
+}
+
+std::vector<Finding> TopologyKeeper::Findings(absl::Time now) const {
+  std::vector<Finding> findings = fabric_findings_;
+  for (const auto& [name, member] : members_) {
+    findings.insert(findings.end(), member.labels.findings.begin(), member.labels.findings.end());
+    if (!member.report.has_value()) {
+      continue;
+    }
+    const NodeReport& report = *member.report;
+    if (now - member.heard > options_.report_ttl) {
+      findings.push_back({FindingKind::kStale, {name}, "its agent is silent"});
+    }
+    if (report.bad_links > 0) {
+      findings.push_back({FindingKind::kNvlinkLinkDown,
+                          {name},
+                          fmt::format("{} NVLinks are down, says its agent", report.bad_links)});
+    }
+    if (report.domain_state == DomainState::kMember && IsZeroClique(report.nvlink_domain)) {
+      findings.push_back({FindingKind::kCliqueZeroUuid, {name}, report.nvlink_domain});
+    }
+    if (!member.labels.nvlink_domain.empty() && report.domain_state == DomainState::kMember &&
+        member.labels.nvlink_domain != report.nvlink_domain) {
+      findings.push_back({FindingKind::kConflict,
+                          {name},
+                          fmt::format("its label says NVLink domain {}, its agent {}",
+                                      member.labels.nvlink_domain, report.nvlink_domain)});
+    }
+    if (member.labels.gpu_count.has_value() && report.gpu_count > 0 &&
+        *member.labels.gpu_count != int64_t{report.gpu_count} && !member.labels.mig_single) {
+      findings.push_back({FindingKind::kGpuCountMismatch,
+                          {name},
+                          fmt::format("its label says {} GPUs, its agent sees {}",
+                                      *member.labels.gpu_count, report.gpu_count)});
+    }
+  }
+  for (const auto& [source, fragment] : fragments_) {
+    if (now - fragment.observed > options_.fabric_ttl) {
+      findings.push_back({FindingKind::kStale, {source}, "no answer for longer than its time"});
+    }
+  }
+  if (held_.has_value()) {
+    size_t moves = 0;
+    std::string examples;
+    for (const auto& [name, before] : published_) {
+      const auto after = held_->find(name);
+      if (after == held_->end() || after->second != before) {
+        if (++moves <= kExamplesOfMoves) {
+          examples += (examples.empty() ? "" : ", ") + name;
+        }
+      }
+    }
+    findings.push_back({FindingKind::kMassChangeHeld,
+                        {fmt::format("{} nodes", moves)},
+                        fmt::format("of {} nodes {} would move: {}", published_.size(), moves,
+                                    examples + (moves > kExamplesOfMoves ? ", ..." : ""))});
+  }
+  SortFindings(findings);
+  return findings;
+}
+
+}  // namespace asterism::topology
