@@ -24,6 +24,7 @@
 #include "cli/server_session.h"
 #include "cli/structured_output.h"
 #include "cli/top_view.h"
+#include "cli/topology_picture.h"
 #include "cli/topology_tree.h"
 #include "cli/topology_view.h"
 #include "cli/usage.h"
@@ -149,7 +150,11 @@ class Command {
                                    Escaped(arguments_.level), fmt::join(tree->levels, ", ")));
       }
     }
-    if (structured()) {
+    if (arguments_.output == OutputFormat::kSvg) {
+      around_.out << TopologySvg(*tree);
+    } else if (arguments_.output == OutputFormat::kDot) {
+      around_.out << TopologyDot(*tree);
+    } else if (structured()) {
       Show(TopologyJson(*tree, level));
     } else {
       Show(TopologyLines(*tree, {.level = level, .wide = wide()}));
