@@ -268,7 +268,7 @@ class SvgWriter {
          card ? CutToWidth(box.title, kNameColumns) : box.title, true);
     if (card) {
       Bar(box.gpus, x + kBoxPad, y + 29, inside);
-      Text(x + kBoxPad, y + 53, 11, "#44505c", CutToWidth(box.counts, kNameColumns + 6));
+      Text(x + kBoxPad, y + 53, 11, "#44505c", CutToWidth(box.counts, kNameColumns + 4));
       if (!box.names.empty()) {
         Text(x + kBoxPad, y + 67, 10, "#7b8794", CutToWidth(box.names, kNameColumns + 6));
       }

@@ -20,7 +20,7 @@ bool IsDigitOf(char letter) {
 
 bool LooksLikeDevice(std::string_view word) {
   for (const std::string_view start :
-       {"mlx", "HCA-", "hfi", "ib", "roce", "bnxt", "efa", "irdma"}) {
+       {"mlx", "HCA-", "hfi", "ib", "roce", "bnxt", "efa", "irdma", "eth", "en"}) {
     if (word.starts_with(start) && word.size() > start.size()) {
       return true;
     }

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/check.h"
 #include "base/strings.h"
 #include "fmt/format.h"
@@ -67,14 +68,42 @@ void TopologyKeeper::PutNodes(std::vector<LabelledNode> nodes, absl::Time now) {
 }
 
 void TopologyKeeper::PutReport(NodeReport report, absl::Time now) {
+  const std::string name = report.node;
+  switch (TakeReport(std::move(report), now)) {
+    case Effect::kNone:
+      return;
+    case Effect::kCondition:
+      PublishCondition(name, now);
+      return;
+    case Effect::kRebuild:
+      AnalyzeFragments();
+      Rebuild(now);
+      return;
+  }
+}
+
+void TopologyKeeper::PutReports(std::vector<NodeReport> reports, absl::Time now) {
+  Effect most = Effect::kNone;
+  for (NodeReport& report : reports) {
+    most = std::max(most, TakeReport(std::move(report), now));
+  }
+  if (most == Effect::kRebuild) {
+    AnalyzeFragments();
+    Rebuild(now);
+  } else if (most == Effect::kCondition) {
+    PublishConditions(now);
+  }
+}
+
+TopologyKeeper::Effect TopologyKeeper::TakeReport(NodeReport report, absl::Time now) {
   const auto it = members_.find(report.node);
   if (it == members_.end()) {
-    return;  // no node of the cluster, or not listed yet: the agent repeats itself
+    return Effect::kNone;  // no node of the cluster, or not listed yet: the agent repeats itself
   }
   Member& member = it->second;
   if (member.report.has_value() && member.report->boot_id == report.boot_id &&
       report.generation < member.report->generation) {
-    return;
+    return Effect::kNone;
   }
   std::string domain = member.last_domain;
   if (report.domain_state == DomainState::kMember && !IsZeroClique(report.nvlink_domain)) {
@@ -89,24 +118,27 @@ void TopologyKeeper::PutReport(NodeReport report, absl::Time now) {
                    return left.node_guid == right.node_guid && left.port_guids == right.port_guids;
                  });
   const bool rebuild = domain != member.last_domain || (!same_nics && !report.nics.empty());
+  if (report.nics.empty() && member.report.has_value()) {
+    report.nics = std::move(member.report->nics);  // not told yet after a restart
+  }
   member.last_domain = std::move(domain);
   member.report = std::move(report);
   member.heard = now;
-  if (!rebuild) {
-    // One node's health and counts: the domains stay as they are.
-    const NodeId node = snapshot_->cluster->FindNode(it->first);
-    if (node.valid()) {
-      auto conditions = std::make_shared<std::vector<NodeCondition>>(*snapshot_->conditions);
-      (*conditions)[node.index()] = ConditionOf(member, it->first, now);
-      auto next = std::make_shared<TopologySnapshot>(*snapshot_);
-      ++next->generation;
-      next->conditions = std::move(conditions);
-      snapshot_ = std::move(next);
-    }
+  return rebuild ? Effect::kRebuild : Effect::kCondition;
+}
+
+// One node's health and counts: the domains stay as they are.
+void TopologyKeeper::PublishCondition(std::string_view name, absl::Time now) {
+  const NodeId node = snapshot_->cluster->FindNode(name);
+  if (!node.valid()) {
     return;
   }
-  AnalyzeFragments();
-  Rebuild(now);
+  auto conditions = std::make_shared<std::vector<NodeCondition>>(*snapshot_->conditions);
+  (*conditions)[node.index()] = ConditionOf(members_.find(name)->second, name, now);
+  auto next = std::make_shared<TopologySnapshot>(*snapshot_);
+  ++next->generation;
+  next->conditions = std::move(conditions);
+  snapshot_ = std::move(next);
 }
 
 void TopologyKeeper::PutFabric(std::string source, Fabric fabric, absl::Time now) {
@@ -143,6 +175,40 @@ void TopologyKeeper::Tick(absl::Time now) {
 
 // The fragments become one fabric by the GUIDs of their devices; of two that tell of one port the
 // newer counts.
+Fabric TopologyKeeper::JoinFragments() const {
+  std::vector<const Fragment*> newest_first;
+  for (const auto& [source, fragment] : fragments_) {
+    newest_first.push_back(&fragment);
+  }
+  std::stable_sort(
+      newest_first.begin(), newest_first.end(),
+      [](const Fragment* left, const Fragment* right) { return left->observed > right->observed; });
+  Fabric joined = newest_first.front()->fabric;
+  absl::flat_hash_set<uint64_t> told;
+  for (const HalfLink& half : joined.half_links) {
+    told.insert(uint64_t{half.device} << 16 | half.port);
+  }
+  for (size_t i = 1; i < newest_first.size(); ++i) {
+    const Fabric& more = newest_first[i]->fabric;
+    std::vector<uint32_t> index;
+    for (const FabricDevice& device : more.devices) {
+      const size_t before = joined.devices.size();
+      index.push_back(joined.Device(device.guid, device.kind));
+      if (joined.devices.size() > before) {
+        joined.devices.back() = device;
+      }
+    }
+    for (HalfLink half : more.half_links) {
+      half.device = index[half.device];
+      half.peer = index[half.peer];
+      if (told.insert(uint64_t{half.device} << 16 | half.port).second) {
+        joined.half_links.push_back(half);
+      }
+    }
+  }
+  return joined;
+}
+
 void TopologyKeeper::AnalyzeFragments() {
   if (fragments_.empty()) {
     return;
@@ -158,36 +224,9 @@ void TopologyKeeper::AnalyzeFragments() {
       }
     }
   }
-  std::vector<const Fragment*> newest_first;
-  for (const auto& [source, fragment] : fragments_) {
-    newest_first.push_back(&fragment);
-  }
-  std::stable_sort(
-      newest_first.begin(), newest_first.end(),
-      [](const Fragment* left, const Fragment* right) { return left->observed > right->observed; });
-  Fabric joined = newest_first.front()->fabric;
-  absl::flat_hash_map<uint64_t, bool> told;
-  for (const HalfLink& half : joined.half_links) {
-    told.emplace(uint64_t{half.device} << 16 | half.port, true);
-  }
-  for (size_t i = 1; i < newest_first.size(); ++i) {
-    const Fabric& more = newest_first[i]->fabric;
-    std::vector<uint32_t> index;
-    for (const FabricDevice& device : more.devices) {
-      const size_t before = joined.devices.size();
-      index.push_back(joined.Device(device.guid, device.kind));
-      if (joined.devices.size() > before) {
-        joined.devices.back() = device;
-      }
-    }
-    for (HalfLink half : more.half_links) {
-      half.device = index[half.device];
-      half.peer = index[half.peer];
-      if (told.emplace(uint64_t{half.device} << 16 | half.port, true).second) {
-        joined.half_links.push_back(half);
-      }
-    }
-  }
+  Fabric several;
+  const Fabric& joined =
+      fragments_.size() == 1 ? fragments_.begin()->second.fabric : (several = JoinFragments());
   analysis_ = AnalyzeFabric(joined, owners);
   fabric_findings_ = FabricFindings(joined, *analysis_);
 
@@ -221,30 +260,35 @@ void TopologyKeeper::AnalyzeFragments() {
     }
     rails_of_node_[host.name] = rails;
   }
-  // Groups that share most switches of the tier above are one domain of that tier.
-  if (analysis_->tiers.size() > 2 && !analysis_->groups.empty()) {
-    LeafHosts spines;
-    const PortTable ports(joined);
-    for (const FabricGroup& group : analysis_->groups) {
-      std::vector<uint32_t> above;
-      for (const uint32_t leaf : group.leafs) {
-        for (const HalfLink& half : joined.half_links) {
-          if (half.device == analysis_->leafs[leaf].device &&
-              joined.devices[half.peer].kind == DeviceKind::kSwitch) {
-            above.push_back(half.peer);
-          }
-        }
-      }
-      spines.AddLeaf(above);
+  FindTiers(joined, ids);
+}
+
+// Groups that share most switches of the tier above are one domain of that tier.
+void TopologyKeeper::FindTiers(const Fabric& fabric, const std::vector<std::string>& ids) {
+  if (analysis_->tiers.size() <= 2 || ids.empty()) {
+    return;
+  }
+  std::vector<uint32_t> group_of_device(fabric.devices.size(), kNoGroup);
+  for (const LeafSwitch& leaf : analysis_->leafs) {
+    group_of_device[leaf.device] = leaf.group;
+  }
+  std::vector<std::vector<uint32_t>> above(ids.size());
+  for (const HalfLink& half : fabric.half_links) {
+    if (group_of_device[half.device] != kNoGroup &&
+        fabric.devices[half.peer].kind == DeviceKind::kSwitch) {
+      above[group_of_device[half.device]].push_back(half.peer);
     }
-    const LeafGrouping tiers = GroupLeafs(spines);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const uint32_t tier = tiers.group_of_leaf[i];
-      const size_t first = static_cast<size_t>(
-          std::find(tiers.group_of_leaf.begin(), tiers.group_of_leaf.end(), tier) -
-          tiers.group_of_leaf.begin());
-      tier_of_group_[ids[i]] = "tier-" + ids[first];
-    }
+  }
+  LeafHosts spines;
+  for (const std::vector<uint32_t>& each : above) {
+    spines.AddLeaf(each);
+  }
+  const LeafGrouping tiers = GroupLeafs(spines);
+  std::vector<size_t> first(tiers.group_count, ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    size_t& first_of_tier = first[tiers.group_of_leaf[i]];
+    first_of_tier = std::min(first_of_tier, i);
+    tier_of_group_[ids[i]] = "tier-" + ids[first_of_tier];
   }
 }
 

@@ -90,6 +90,8 @@ class TopologyKeeper {
   void PutNodes(std::vector<LabelledNode> nodes, absl::Time now);
   // Reports of an older generation of the same boot are ignored.
   void PutReport(NodeReport report, absl::Time now);
+  // Many at once, with one new snapshot: after a start all agents speak.
+  void PutReports(std::vector<NodeReport> reports, absl::Time now);
   // A fabric without a switch is no answer, and changes nothing but the age.
   void PutFabric(std::string source, Fabric fabric, absl::Time now);
   // Takes a node out at once: an operator said so.
@@ -115,8 +117,14 @@ class TopologyKeeper {
   };
   using Paths = std::map<std::string, std::vector<std::string>, std::less<>>;
 
+  enum class Effect : uint8_t { kNone, kCondition, kRebuild };
+
+  Effect TakeReport(NodeReport report, absl::Time now);
+  void PublishCondition(std::string_view name, absl::Time now);
   void Rebuild(absl::Time now);
+  Fabric JoinFragments() const;
   void AnalyzeFragments();
+  void FindTiers(const Fabric& fabric, const std::vector<std::string>& ids);
   Paths ProposePaths();
   bool AddLevel(const LevelSource& level, size_t index, Paths& paths);
   bool AddDeclared(size_t index, Paths& paths) const;

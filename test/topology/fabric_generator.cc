@@ -105,8 +105,9 @@ class FabricMaker {
       }
     }
     for (size_t i = 0; i < leafs_.size(); ++i) {
-      for (size_t spine = 0; spine < spines_.size() * shape_.uplinks_per_spine; ++spine) {
-        const uint32_t target = spines_[spine % spines_.size()];
+      const size_t uplinks = shape_.uplinks == 0 ? spines_.size() : shape_.uplinks;
+      for (size_t uplink = 0; uplink < uplinks; ++uplink) {
+        const uint32_t target = spines_[(i * uplinks + uplink) % spines_.size()];
         // Spines stand for chassis here: they have as many ports as are needed.
         Join(leafs_[i], next_port_[leafs_[i]]++, target, next_port_[target]++);
       }

@@ -24,7 +24,7 @@ struct FabricShape {
   size_t hosts_per_group = 20;
   size_t rails = 8;
   size_t spines = 8;
-  size_t uplinks_per_spine = 1;
+  size_t uplinks = 0;  // of a leaf, to that many spines in turn; 0: one to each spine
   double missing = 0;  // share of host links that are not there
   double crossed = 0;  // share of host links that are swapped with another rail of their host
   size_t foreign = 0;  // host cables that end in another group

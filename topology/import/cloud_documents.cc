@@ -99,8 +99,11 @@ class CloudReader {
     for (const std::vector<std::string>& path : paths) {
       values.resize(std::max(values.size(), path.size()));
       for (size_t i = 0; i < path.size(); ++i) {
+        if (path[i].empty()) {
+          continue;  // not known
+        }
         values[i].insert(path[i]);
-        if (i > 0) {
+        if (i > 0 && !path[i - 1].empty()) {
           parents[path[i]].insert(path[i - 1]);
         }
       }
