@@ -1,6 +1,8 @@
 #include "topology/domain_ids.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <tuple>
 
 #include "fmt/format.h"
@@ -22,7 +24,7 @@ void DomainIds::Remember(const std::string& member, const std::string& id) {
 
 std::vector<std::string> DomainIds::Assign(const std::vector<ObservedDomain>& domains) {
   // Former members that are seen somewhere now, by id: who is absent has not moved.
-  std::map<std::string, size_t, std::less<>> present;
+  base::StringMap<size_t> present;
   for (const ObservedDomain& domain : domains) {
     for (const std::string& member : domain.members) {
       if (const auto it = id_of_member_.find(member); it != id_of_member_.end()) {

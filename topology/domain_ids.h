@@ -12,10 +12,10 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
+
+#include "base/strings.h"
 
 namespace asterism::topology {
 
@@ -33,7 +33,7 @@ class DomainIds {
   std::vector<std::string> Assign(const std::vector<ObservedDomain>& domains);
 
  private:
-  std::map<std::string, std::string, std::less<>> id_of_member_;
+  base::StringMap<std::string> id_of_member_;
 };
 
 }  // namespace asterism::topology

@@ -37,7 +37,7 @@ class FindingWriter {
     for (const FabricHost& host : in_.hosts) {
       Roles(host);
       if (host.group != kNoGroup &&
-          (host.role == HostRole::kGpu || host.role == HostRole::kDegraded)) {
+          (host.role == HostRole::kGpu || host.role == HostRole::kDegraded) && !IsWhole(host)) {
         Cables(host);
         MissingPorts(host);
       }
@@ -136,7 +136,20 @@ class FindingWriter {
     }
   }
 
-  void Roles(const FabricHost& host) {
+  // Every port has its link, to the leaf of its rail, and no leaf of the group is without one: the
+  // usual case, which needs no closer look.
+  bool IsWhole(const FabricHost& host) const {
+    for (const HostPort& port : host.ports) {
+      const LeafSwitch* leaf = LeafOf(port);
+      if (leaf == nullptr || !port.compute || leaf->group != host.group ||
+          leaf->rail != port.rail || leaf->plane != port.plane) {
+        return false;
+      }
+    }
+    return host.ports.size() == in_.groups[host.group].leafs.size();
+  }
+
+  std::string PlacesOf(const FabricHost& host) const {
     std::string places;
     for (const HostPort& port : host.ports) {
       if (port.switch_device != kNoDevice) {
@@ -144,11 +157,15 @@ class FindingWriter {
                               SwitchName(port.switch_device), port.switch_port);
       }
     }
+    return places;
+  }
+
+  void Roles(const FabricHost& host) {
     const bool on_leafs = host.group != kNoGroup;
     if (host.role == HostRole::kManagement) {
       Add(FindingKind::kManagementOnSpine, {host.name},
           fmt::format("{} of {} ports that a GPU host has: {}", host.compute_ports,
-                      in_.modal_compute_ports, places));
+                      in_.modal_compute_ports, PlacesOf(host)));
     } else if (on_leafs && (host.role == HostRole::kNonCompute || host.default_name ||
                             (host.foreign_name && host.compute_ports != in_.modal_compute_ports))) {
       const std::string why = host.default_name ? "its name is that of a fresh installation"
@@ -157,7 +174,7 @@ class FindingWriter {
                                   : "its ports run at another rate";
       Add(FindingKind::kNonComputeOnLeaf, {host.name},
           fmt::format("{}; {} compute ports where GPU hosts have {}: {}", why, host.compute_ports,
-                      in_.modal_compute_ports, places));
+                      in_.modal_compute_ports, PlacesOf(host)));
     }
   }
 
@@ -397,7 +414,9 @@ class FindingWriter {
       }
     }
     for (const FabricHost& host : in_.hosts) {
-      DuplicateAdapters(host);
+      if (host.ports.size() > in_.modal_compute_ports) {
+        DuplicateAdapters(host);
+      }
     }
   }
 

@@ -10,6 +10,8 @@
 namespace asterism::topology {
 namespace {
 
+constexpr size_t kPortsOfUsualHost = 8;
+
 // Names that installers give; many machines share them.
 constexpr std::array<std::string_view, 8> kDefaultNames = {
     "localhost", "ubuntu", "debian", "centos", "rocky", "linux", "host", "(none)"};
@@ -69,6 +71,7 @@ class HostFinder {
 
   void Find() {
     CountDevices();
+    SplitDescriptions();
     NameHosts();
     AddPorts();
     MarkComputePorts();
@@ -91,6 +94,15 @@ class HostFinder {
     }
   }
 
+  void SplitDescriptions() {
+    descriptions_.resize(fabric_.devices.size());
+    for (size_t device = 0; device < fabric_.devices.size(); ++device) {
+      if (fabric_.devices[device].kind == DeviceKind::kAdapter) {
+        descriptions_[device] = SplitDescription(fabric_.devices[device].name);
+      }
+    }
+  }
+
   // Names found by the GUID of the adapter or of one of its ports win over descriptions.
   void NameHosts() {
     host_of_.assign(fabric_.devices.size(), kNoDevice);
@@ -99,25 +111,32 @@ class HostFinder {
       FindOwners(owner);
     }
     base::StringMap<uint32_t> by_name;
+    uint32_t last = kNoDevice;
     for (uint32_t device = 0; device < fabric_.devices.size(); ++device) {
       const FabricDevice& adapter = fabric_.devices[device];
       if (adapter.kind != DeviceKind::kAdapter || IsAggregationService(adapter)) {
         continue;
       }
-      std::string_view name = owner[device] != nullptr ? std::string_view(*owner[device])
-                                                       : SplitDescription(adapter.name).host;
+      std::string_view name =
+          owner[device] != nullptr ? std::string_view(*owner[device]) : descriptions_[device].host;
       if (name.empty()) {
         out_.nameless.push_back(device);
+        continue;
+      }
+      // The adapters of a host often stand together.
+      if (last != kNoDevice && out_.hosts[last].name == name) {
+        host_of_[device] = last;
         continue;
       }
       auto it = by_name.find(name);
       if (it == by_name.end()) {
         it = by_name.emplace(std::string(name), static_cast<uint32_t>(out_.hosts.size())).first;
         out_.hosts.push_back({.name = std::string(name)});
+        out_.hosts.back().ports.reserve(kPortsOfUsualHost);
         out_.hosts.back().default_name =
             std::find(kDefaultNames.begin(), kDefaultNames.end(), name) != kDefaultNames.end();
       }
-      host_of_[device] = it->second;
+      host_of_[device] = last = it->second;
     }
   }
 
@@ -127,13 +146,23 @@ class HostFinder {
         owner[device] = &it->second;
       }
     };
+    size_t unowned = 0;
     for (uint32_t device = 0; device < fabric_.devices.size(); ++device) {
-      look(device, fabric_.devices[device].guid);
+      if (fabric_.devices[device].kind == DeviceKind::kAdapter) {
+        look(device, fabric_.devices[device].guid);
+        unowned += owner[device] == nullptr ? 1 : 0;
+      }
+    }
+    if (unowned == 0) {
+      return;
     }
     for (const HalfLink& half : fabric_.half_links) {
       if (half.adapter_port_guid != 0) {
         const bool own = fabric_.devices[half.device].kind == DeviceKind::kAdapter;
-        look(own ? half.device : half.peer, half.adapter_port_guid);
+        const uint32_t adapter = own ? half.device : half.peer;
+        if (owner[adapter] == nullptr) {
+          look(adapter, half.adapter_port_guid);
+        }
       }
     }
   }
@@ -367,7 +396,7 @@ class HostFinder {
   }
 
   std::string_view DeviceOf(const HostPort& port) const {
-    return SplitDescription(fabric_.devices[port.adapter].name).device;
+    return descriptions_[port.adapter].device;
   }
 
   base::StringMap<std::vector<uint32_t>> UsualNumbers() const {
@@ -456,8 +485,9 @@ class HostFinder {
   const PortTable& ports_;
   const GuidOwners& owners_;
   FabricAnalysis& out_;
-  std::vector<uint32_t> host_of_;  // by device
-  std::vector<uint32_t> leaf_of_;  // by device
+  std::vector<NodeDescription> descriptions_;  // by device
+  std::vector<uint32_t> host_of_;              // by device
+  std::vector<uint32_t> leaf_of_;              // by device
 };
 
 }  // namespace

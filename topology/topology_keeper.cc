@@ -76,6 +76,7 @@ void TopologyKeeper::PutReport(NodeReport report, absl::Time now) {
       PublishCondition(name, now);
       return;
     case Effect::kRebuild:
+      CollectOwners();
       AnalyzeFragments();
       Rebuild(now);
       return;
@@ -88,6 +89,7 @@ void TopologyKeeper::PutReports(std::vector<NodeReport> reports, absl::Time now)
     most = std::max(most, TakeReport(std::move(report), now));
   }
   if (most == Effect::kRebuild) {
+    CollectOwners();
     AnalyzeFragments();
     Rebuild(now);
   } else if (most == Effect::kCondition) {
@@ -209,25 +211,30 @@ Fabric TopologyKeeper::JoinFragments() const {
   return joined;
 }
 
+void TopologyKeeper::CollectOwners() {
+  owners_.clear();
+  owners_.reserve(members_.size() * 8);
+  for (const auto& [name, member] : members_) {
+    if (!member.report.has_value()) {
+      continue;
+    }
+    for (const ReportedNic& nic : member.report->nics) {
+      owners_.emplace(nic.node_guid, name);
+      for (const uint64_t port : nic.port_guids) {
+        owners_.emplace(port, name);
+      }
+    }
+  }
+}
+
 void TopologyKeeper::AnalyzeFragments() {
   if (fragments_.empty()) {
     return;
   }
-  GuidOwners owners;
-  for (const auto& [name, member] : members_) {
-    if (member.report.has_value()) {
-      for (const ReportedNic& nic : member.report->nics) {
-        owners.emplace(nic.node_guid, name);
-        for (const uint64_t port : nic.port_guids) {
-          owners.emplace(port, name);
-        }
-      }
-    }
-  }
   Fabric several;
   const Fabric& joined =
       fragments_.size() == 1 ? fragments_.begin()->second.fabric : (several = JoinFragments());
-  analysis_ = AnalyzeFabric(joined, owners);
+  analysis_ = AnalyzeFabric(joined, owners_);
   fabric_findings_ = FabricFindings(joined, *analysis_);
 
   if (group_of_node_.empty()) {
@@ -504,8 +511,17 @@ void TopologyKeeper::Rebuild(absl::Time now) {
 void TopologyKeeper::Publish(Paths paths, absl::Time now) {
   std::vector<NodeFacts> facts;
   facts.reserve(paths.size());
+  // In the order of the former snapshot, which is that of the next one but for what moved.
+  const Cluster& former = *snapshot_->cluster;
+  for (size_t node = 0; node < former.node_count(); ++node) {
+    if (const auto it = paths.find(former.node_name(NodeId(node))); it != paths.end()) {
+      facts.push_back({it->first, it->second});
+    }
+  }
   for (const auto& [name, path] : paths) {
-    facts.push_back({name, path});
+    if (!former.FindNode(name).valid()) {
+      facts.push_back({name, path});
+    }
   }
   std::vector<std::string> levels = {"node"};
   for (const LevelSource& level : options_.levels) {

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/strings.h"
 #include "topology/cluster.h"
 #include "topology/domain_ids.h"
 #include "topology/fabric.h"
@@ -123,6 +124,7 @@ class TopologyKeeper {
   void PublishCondition(std::string_view name, absl::Time now);
   void Rebuild(absl::Time now);
   Fabric JoinFragments() const;
+  void CollectOwners();
   void AnalyzeFragments();
   void FindTiers(const Fabric& fabric, const std::vector<std::string>& ids);
   Paths ProposePaths();
@@ -149,9 +151,10 @@ class TopologyKeeper {
   // Of the fabrics together.
   std::optional<FabricAnalysis> analysis_;
   std::vector<Finding> fabric_findings_;
-  std::map<std::string, std::string, std::less<>> group_of_node_;  // last known
-  std::map<std::string, std::string, std::less<>> tier_of_group_;
-  std::map<std::string, uint32_t, std::less<>> rails_of_node_;
+  GuidOwners owners_;                           // of the cards that agents reported
+  base::StringMap<std::string> group_of_node_;  // last known
+  base::StringMap<std::string> tier_of_group_;
+  base::StringMap<uint32_t> rails_of_node_;
   DomainIds group_ids_;
   std::map<std::string, std::vector<std::string>, std::less<>> slots_;  // nodes by leaf group
 

@@ -56,7 +56,7 @@ double BestOf(int runs, Work work) {
   return best;
 }
 
-const FabricShape kLarge = {.groups = 640, .spines = 1024, .uplinks = 80};
+const FabricShape kLarge = {.groups = 640, .spines = 1024, .uplinks = 84};
 
 bool MeasureImport(bool json) {
   const std::string text = DumpText(MakeFabric(kLarge, 1).fabric);
