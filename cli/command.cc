@@ -391,10 +391,12 @@ int RunCommand(std::span<const std::string> words, const Surroundings& surroundi
     surroundings.out << *text;
     return kExitDone;
   }
+  // 1 of doctor says that there are findings.
+  const int failure = arguments->verb == Verb::kDoctor ? kExitUnreadable : kExitError;
   Command command(*std::move(arguments), surroundings);
   const absl::StatusOr<int> code = command.Run();
   if (!code.ok()) {
-    return Fail(surroundings, code.status(), command.misused() ? kExitUsage : kExitError);
+    return Fail(surroundings, code.status(), command.misused() ? kExitUsage : failure);
   }
   return *code;
 }

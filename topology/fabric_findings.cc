@@ -208,6 +208,8 @@ class FindingWriter {
       // The host numbers its adapters in another order than its peers do: not the cables are wrong.
       return;
     }
+    std::sort(astray.begin(), astray.end(),
+              [](const HostPort* left, const HostPort* right) { return left->rail < right->rail; });
     std::set<const HostPort*> told;
     for (const HostPort* port : astray) {
       if (told.insert(port).second) {
