@@ -135,6 +135,89 @@ TEST(ImportText, HostListsHaveABound) {
   EXPECT_THAT(RefusalOf("SwitchName=a Nodes=n[1-4\n"), HasSubstr("a [ is not closed"));
 }
 
+TEST(ImportText, ListsOfTheApiServerDoNotRepeatTheirKind) {
+  const auto imported = ImportText(
+      "nodes.json",
+      R"({"kind": "NodeList", "items": [{"metadata": {"name": "n1", "labels": {"nvidia.com/gpu.count": "8"}}}]})");
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  ASSERT_EQ(imported->nodes.size(), 1U);
+  EXPECT_EQ(imported->nodes[0].gpu_count, 8);
+}
+
+TEST(ImportText, ElidedObjectsAreTakenInPart) {
+  const auto imported =
+      ImportText("page.txt",
+                 "$ kubectl get nodes -o yaml\napiVersion: v1\nitems:\n- kind: Node\n"
+                 "  metadata:\n    ...\n\n    name: n1\n    labels:\n"
+                 "      nvidia.com/gpu.count: \"2\"\n      ...\n...\n");
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->outcome, Outcome::kPartial);
+  EXPECT_EQ(imported->nodes[0].gpu_count, 2);
+}
+
+TEST(ImportText, ChassisNumbersAndContinuedLines) {
+  const auto fabric =
+      ImportText("chassis",
+                 "Switch\t36 \"S-0000000000000001\"\t# \"a\" base port 0\n"
+                 "[1][ext 19]\t\"S-0000000000000002\"[7][ext 3]\t# \"b\" lid 3 4xQDR\n");
+  ASSERT_TRUE(fabric.ok()) << fabric.status();
+  ASSERT_EQ(fabric->fabric->half_links.size(), 1U);
+  EXPECT_EQ(fabric->fabric->half_links[0].peer_port, 7);
+  EXPECT_EQ(fabric->fabric->half_links[0].gbps(), 40U);
+  const auto slurm = ImportText("t.conf", "SwitchName=s Nodes=a1,\\\na2\nSwitchName=t Nodes=b\n");
+  ASSERT_TRUE(slurm.ok()) << slurm.status();
+  EXPECT_EQ(slurm->tree->switches[0].nodes.size(), 2U);
+}
+
+// Six GPUs in pairs and two cards, as the tool prints it.
+std::string MatrixText(std::string_view prefix) {
+  std::string text =
+      std::string(prefix) + "\tGPU0\tGPU1\tGPU2\tGPU3\tGPU4\tGPU5\tNIC0\tNIC1\tCPU Affinity\n";
+  for (int row = 0; row < 6; ++row) {
+    text += fmt::format("{}GPU{}", prefix, row);
+    for (int column = 0; column < 6; ++column) {
+      text += row == column ? "\t X " : row / 2 == column / 2 ? "\tNV4" : "\tSYS";
+    }
+    text += row < 3 ? "\tPIX\tSYS\t0-15\n" : "\tSYS\tPIX\t16-31\n";
+  }
+  return text;
+}
+
+TEST(ImportText, AMatrixIsTheSameHoweverItWasCopied) {
+  const auto plain = ImportText("m", MatrixText(""));
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  ordered_json expected = SummaryOf(*plain, {});
+  EXPECT_EQ(expected["nvlink_islands"].size(), 3U);
+  for (const std::string_view prefix : {"> ", "3: ", "[1,0]<stdout>:", "| ", "    "}) {
+    const auto copied = ImportText("m", MatrixText(prefix));
+    ASSERT_TRUE(copied.ok()) << prefix << copied.status();
+    EXPECT_EQ(SummaryOf(*copied, {}), expected) << prefix;
+  }
+  // Blanks instead of tabs, and terminals of every width that holds the header's first words.
+  std::string blanks;
+  for (const char letter : MatrixText("")) {
+    blanks += letter == '\t' ? "     " : std::string(1, letter);
+  }
+  for (size_t width = 24; width < 90; ++width) {
+    std::string wrapped;
+    size_t column = 0;
+    for (const char letter : blanks) {
+      if (letter != '\n' && column == width) {
+        wrapped += '\n';
+        column = 0;
+      }
+      wrapped += letter;
+      column = letter == '\n' ? 0 : column + 1;
+    }
+    const auto narrow = ImportText("m", wrapped);
+    // A break may fall so that nobody can tell what stood there; then it is refused, never guessed.
+    if (narrow.ok()) {
+      EXPECT_EQ(SummaryOf(*narrow, {})["nvlink_islands"], expected["nvlink_islands"]) << wrapped;
+      EXPECT_EQ(SummaryOf(*narrow, {})["gpus"], 6) << wrapped;
+    }
+  }
+}
+
 TEST(ImportText, GzipIsUnpackedAndCutGzipIsAnError) {
   EXPECT_EQ(*Decompressed("plain"), "plain");
   EXPECT_FALSE(Decompressed(std::string("\x1f\x8b\x08\x00\x00", 5)).ok());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "base/status_macros.h"
@@ -74,8 +75,37 @@ absl::StatusOr<Imported> ImportXml(std::string_view name, std::string_view text)
   return root->name == "topology" ? ImportHwlocXml(name, *root) : ImportNcclXml(name, *root);
 }
 
+// Pages and mails show objects below the command that printed them, with "..." where something was
+// left out. Nothing when the text has neither.
+std::optional<std::string> WithoutElisions(std::string_view text) {
+  std::string kept;
+  bool any = false;
+  TextLines lines(text);
+  while (lines.Next()) {
+    const std::string_view line = lines.line();
+    const std::string_view word = Trimmed(line);
+    const bool elided = word == "..." && line.size() > word.size();
+    const bool prompt = line.starts_with("$ ") || line.find("# kubectl ") != std::string_view::npos;
+    any = any || elided || prompt;
+    if (!elided && !prompt) {
+      kept += line;
+    }
+    kept += '\n';
+  }
+  return any ? std::optional<std::string>(std::move(kept)) : std::nullopt;
+}
+
 absl::StatusOr<Imported> ImportDocuments(std::string_view name, std::string_view text) {
-  const absl::StatusOr<std::vector<DocumentNode>> documents = ReadDocuments(text);
+  absl::StatusOr<std::vector<DocumentNode>> documents = ReadDocuments(text);
+  bool elided = false;
+  if (!documents.ok() && text.size() < (size_t{1} << 20)) {
+    if (const std::optional<std::string> kept = WithoutElisions(text); kept.has_value()) {
+      if (absl::StatusOr<std::vector<DocumentNode>> again = ReadDocuments(*kept); again.ok()) {
+        documents = *std::move(again);
+        elided = true;
+      }
+    }
+  }
   if (!documents.ok()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: {}", name, base::ToStd(documents.status().message())));
@@ -87,6 +117,9 @@ absl::StatusOr<Imported> ImportDocuments(std::string_view name, std::string_view
   if (!found.has_value()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: line 1: no topology of a known format (known: {})", name, kKnownFormats));
+  }
+  if (elided) {
+    found->Damage(0, "parts of the text were left out by who copied it");
   }
   return *std::move(found);
 }

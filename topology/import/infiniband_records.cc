@@ -54,6 +54,14 @@ std::string_view TakeParenthesis(std::string_view line, size_t& at) {
   return word;
 }
 
+// "[ext 24]", the number on the front of a chassis (ibnetdiscover -g).
+void SkipFrontNumber(std::string_view line, size_t& at) {
+  if (line.substr(at).starts_with("[ext")) {
+    const size_t end = line.find(']', at);
+    at = end == std::string_view::npos ? line.size() : end + 1;
+  }
+}
+
 struct RecordKey {
   uint64_t system_guid = 0;
   uint32_t device_id = 0;
@@ -196,6 +204,7 @@ class RecordReader {
     uint32_t port = 0;
     uint32_t peer_port = 0;
     const bool port_read = TakeBracket(line, at, port);
+    SkipFrontNumber(line, at);
     const std::string_view near = TakeParenthesis(line, at);
     at = SkipBlanks(line, at);
     if (!port_read || at >= line.size() || line[at] != '"') {
@@ -213,6 +222,7 @@ class RecordReader {
       Unreadable(line);
       return;
     }
+    SkipFrontNumber(line, at);
     const std::string_view far = TakeParenthesis(line, at);
     const uint32_t peer = DeviceOf(id, DeviceKind::kUnknown);
     HalfLink half{.device = open_,

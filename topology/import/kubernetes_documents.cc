@@ -66,13 +66,24 @@ class KubernetesReader {
   }
 
   void ReadObject(const DocumentNode& object) {
-    if (object.Text("kind").ends_with("List") || KindIs(object, "List")) {
+    const std::string_view kind = object.Text("kind");
+    // Items of a NodeList do not repeat their kind; a list that was cut at its head has none.
+    if (kind.ends_with("List") || (kind.empty() && !object.Items("items").empty())) {
+      const std::string_view of = kind.substr(0, kind.size() - std::min<size_t>(kind.size(), 4));
       for (const DocumentNode& item : object.Items("items")) {
-        if (item.is_map()) {
+        if (!item.is_map()) {
+          continue;
+        }
+        if (item.Find("kind") == nullptr && !of.empty()) {
+          DocumentNode named = item;
+          named.fields.push_back(
+              {"kind", {.kind = DocumentNode::Kind::kText, .text = std::string(of)}});
+          ReadItem(named);
+        } else if (item.Find("kind") != nullptr) {
           ReadItem(item);
         }
       }
-      if (out_.format.empty()) {
+      if (out_.format.empty() && !kind.empty()) {
         out_.format = "node-labels";
       }
       return;

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -34,7 +35,20 @@ class SlurmReader {
         Refuse(fmt::format("the line is longer than {} bytes", kLineBytesMax));
         continue;
       }
-      ReadLine(lines_.line());
+      // A backslash at the end goes on in the next line.
+      if (lines_.line().ends_with('\\') && joined_.size() < kLineBytesMax) {
+        joined_ += lines_.line().substr(0, lines_.line().size() - 1);
+        continue;
+      }
+      if (joined_.empty()) {
+        ReadLine(lines_.line());
+      } else {
+        joined_ += lines_.line();
+        ReadLine(std::exchange(joined_, {}));
+      }
+    }
+    if (!joined_.empty()) {
+      ReadLine(joined_);
     }
     if (tree_.switches.empty() && tree_.blocks.empty() && !block_ && reasons_.empty()) {
       return absl::InvalidArgumentError(
@@ -262,6 +276,7 @@ class SlurmReader {
   Imported out_;
   DeclaredTree tree_;
   std::vector<std::string> reasons_;
+  std::string joined_;
   size_t commented_blocks_ = 0;
   size_t total_ = 0;
   bool block_ = false;

@@ -132,9 +132,32 @@ struct MatrixRow {
 struct MatrixTable {
   std::vector<std::string> header;  // words, perhaps fused
   std::vector<MatrixRow> rows;
+  std::string cut_word;  // the last word of the header's line, when it is no label
   bool header_done = false;
   bool peer_access = false;
 };
+
+// "3: " of srun --label, "[1,0]<stdout>:" of mpirun.
+std::string_view WithoutTask(std::string_view line) {
+  const size_t digits = line.find_first_not_of(" 0123456789");
+  if (digits != std::string_view::npos && digits > 0 && line[digits] == ':' &&
+      IsDigitChar(line[digits - 1])) {
+    return line.substr(digits + 1);
+  }
+  const size_t out = line.find(">:");
+  return line.starts_with('[') && out != std::string_view::npos ? line.substr(out + 2) : line;
+}
+
+// Comment and quote marks that mail and scripts put before lines.
+std::string_view WithoutMarks(std::string_view line) {
+  line = WithoutTask(line);
+  size_t at = 0;
+  while (at < line.size() &&
+         (line[at] == '>' || line[at] == '|' || line[at] == '#' || IsBlankChar(line[at]))) {
+    ++at;
+  }
+  return line.substr(at);
+}
 
 class MatrixReader {
  public:
@@ -165,16 +188,6 @@ class MatrixReader {
   }
 
  private:
-  // Comment and quote marks that mail and scripts put before lines.
-  static std::string_view WithoutMarks(std::string_view line) {
-    size_t at = 0;
-    while (at < line.size() &&
-           (line[at] == '>' || line[at] == '|' || line[at] == '#' || IsBlankChar(line[at]))) {
-      ++at;
-    }
-    return line.substr(at);
-  }
-
   void ReadTables() {
     TextLines lines(text_);
     while (lines.Next()) {
@@ -187,16 +200,53 @@ class MatrixReader {
         continue;
       }
       in_legend_ = in_legend_ || words[0] == "Legend:" || words[0] == "NIC";
-      if (ReadLegend(line) || !IsLabelOrFused(words[0])) {
+      if (ReadLegend(line)) {
+        continue;
+      }
+      if (!IsLabelOrFused(words[0])) {
+        ReadContinuation(line, words, lines);
         continue;
       }
       const bool is_header = words.size() == 1 || words[1] == "CPU" || IsLabelOrFused(words[1]);
       if (is_header) {
         ReadHeader(words);
       } else if (IsLabel(words[0]) && !tables_.empty()) {
+        row_text_ = std::string(line);
         ReadRow(words, lines);
       }
     }
+  }
+
+  // A terminal that is too narrow breaks rows anywhere, also inside a word.
+  void ReadContinuation(std::string_view line, const std::vector<std::string_view>& words,
+                        const TextLines& lines) {
+    if (tables_.empty() || in_legend_) {
+      return;
+    }
+    MatrixTable& table = tables_.back();
+    if (table.rows.empty()) {
+      if (!table.cut_word.empty() && IsLabelOrFused(table.cut_word + std::string(words[0]))) {
+        table.header.push_back(table.cut_word + std::string(words[0]));
+        table.cut_word.clear();
+        table.header_done = false;
+        ReadHeader({words.begin() + 1, words.end()});
+      }
+      return;
+    }
+    size_t columns = 0;
+    for (const std::string& word : table.header) {
+      columns += SplitFused(word).size();
+    }
+    const MatrixRow& row = table.rows.back();
+    if (row.cells.size() >= columns || row_text_.size() > kLineBytesMax) {
+      return;
+    }
+    const bool inside_word = row.rest.size() == 1;
+    const std::string joined = row_text_ + (inside_word ? "" : " ") + std::string(line);
+    const std::vector<std::string_view> all = WordsOf(joined);
+    table.rows.pop_back();
+    ReadRow(all, lines);
+    row_text_ = joined;
   }
 
   // "NIC0: mlx5_0"
@@ -218,12 +268,13 @@ class MatrixReader {
       tables_.emplace_back();
     }
     MatrixTable& table = tables_.back();
-    for (const std::string_view word : words) {
-      if (!IsLabelOrFused(word)) {
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (!IsLabelOrFused(words[i])) {
         table.header_done = true;
+        table.cut_word = i + 1 == words.size() ? std::string(words[i]) : "";
         break;
       }
-      table.header.emplace_back(word);
+      table.header.emplace_back(words[i]);
     }
   }
 
@@ -500,6 +551,7 @@ class MatrixReader {
   base::StringMap<const MatrixRow*> row_of_;
   base::StringMap<std::string> nic_names_;
   std::string last_line_;
+  std::string row_text_;  // of the row that is read
   uint32_t lines_ = 0;
   bool in_legend_ = false;
   bool ends_whole_ = true;
@@ -511,11 +563,7 @@ bool LooksLikeTopoMatrix(std::string_view head) {
   const std::string clean = WithoutEscapes(head);
   TextLines lines(clean);
   while (lines.Next()) {
-    std::string_view line = lines.line();
-    while (!line.empty() &&
-           (line[0] == '>' || line[0] == '|' || line[0] == '#' || IsBlankChar(line[0]))) {
-      line.remove_prefix(1);
-    }
+    const std::string_view line = WithoutMarks(lines.line());
     const std::vector<std::string_view> words = WordsOf(line.substr(0, 4096));
     if (!words.empty() && IsGpuLabel(SplitFused(words[0])[0]) &&
         (words.size() == 1 || IsLabelOrFused(words[1]) || words[1] == "CPU" || CellOf(words[1]))) {
