@@ -144,6 +144,16 @@ TEST(ImportText, ListsOfTheApiServerDoNotRepeatTheirKind) {
   EXPECT_EQ(imported->nodes[0].gpu_count, 8);
 }
 
+TEST(ImportText, APromptBeforeAnAnswerIsNoDamage) {
+  const auto imported =
+      ImportText("aws",
+                 "$ aws ec2 describe-instance-topology\n{\"Instances\": [{\"InstanceId\": \"i-1\", "
+                 "\"NetworkNodes\": [\"a\", \"b\"]}]}\n");
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->outcome, Outcome::kOk);
+  EXPECT_EQ(imported->nodes[0].levels[0].value, "b");  // the innermost first
+}
+
 TEST(ImportText, ElidedObjectsAreTakenInPart) {
   const auto imported =
       ImportText("page.txt",
@@ -192,6 +202,13 @@ TEST(ImportText, AMatrixIsTheSameHoweverItWasCopied) {
     const auto copied = ImportText("m", MatrixText(prefix));
     ASSERT_TRUE(copied.ok()) << prefix << copied.status();
     EXPECT_EQ(SummaryOf(*copied, {}), expected) << prefix;
+  }
+  for (const std::string_view prompt :
+       {"[root@gpu-7 ~]# nvidia-smi topo -m\n", "$ x\n", "\xef\xbb\xbf", "\n\n", "```\n",
+        "Mon Mar  2 04:11:07 2026\n"}) {
+    const auto copied = ImportText("m", std::string(prompt) + MatrixText("") + "```\n$ exit\n");
+    ASSERT_TRUE(copied.ok()) << prompt << copied.status();
+    EXPECT_EQ(SummaryOf(*copied, {}), expected) << prompt;
   }
   // Blanks instead of tabs, and terminals of every width that holds the header's first words.
   std::string blanks;

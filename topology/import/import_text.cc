@@ -59,6 +59,16 @@ bool IsBinary(std::string_view head) {
   return head.find('\0') != std::string_view::npos;
 }
 
+// Not a shell prompt in brackets, and not the bracketed start of a port line.
+bool LooksLikeJson(std::string_view text) {
+  if (text[0] == '[') {
+    const size_t next = text.find_first_not_of(" \t\r\n", 1);
+    return next != std::string_view::npos &&
+           std::string_view("{[\"]").find(text[next]) != std::string_view::npos;
+  }
+  return text[0] == '{';
+}
+
 // Texts that a person may hold for a topology.
 bool LooksLikeEvents(std::string_view head) {
   return head.find("nodes are available:") != std::string_view::npos ||
@@ -76,33 +86,41 @@ absl::StatusOr<Imported> ImportXml(std::string_view name, std::string_view text)
 }
 
 // Pages and mails show objects below the command that printed them, with "..." where something was
-// left out. Nothing when the text has neither.
-std::optional<std::string> WithoutElisions(std::string_view text) {
+// left out.
+struct CopiedText {
   std::string kept;
-  bool any = false;
+  bool prompts = false;
+  bool elisions = false;
+};
+
+CopiedText WithoutElisions(std::string_view text) {
+  CopiedText copied;
   TextLines lines(text);
   while (lines.Next()) {
     const std::string_view line = lines.line();
     const std::string_view word = Trimmed(line);
     const bool elided = word == "..." && line.size() > word.size();
     const bool prompt = line.starts_with("$ ") || line.find("# kubectl ") != std::string_view::npos;
-    any = any || elided || prompt;
+    copied.elisions = copied.elisions || elided;
+    copied.prompts = copied.prompts || prompt;
     if (!elided && !prompt) {
-      kept += line;
+      copied.kept += line;
     }
-    kept += '\n';
+    copied.kept += '\n';
   }
-  return any ? std::optional<std::string>(std::move(kept)) : std::nullopt;
+  return copied;
 }
 
 absl::StatusOr<Imported> ImportDocuments(std::string_view name, std::string_view text) {
   absl::StatusOr<std::vector<DocumentNode>> documents = ReadDocuments(text);
   bool elided = false;
   if (!documents.ok() && text.size() < (size_t{1} << 20)) {
-    if (const std::optional<std::string> kept = WithoutElisions(text); kept.has_value()) {
-      if (absl::StatusOr<std::vector<DocumentNode>> again = ReadDocuments(*kept); again.ok()) {
+    const CopiedText copied = WithoutElisions(text);
+    if (copied.prompts || copied.elisions) {
+      if (absl::StatusOr<std::vector<DocumentNode>> again = ReadDocuments(copied.kept);
+          again.ok()) {
         documents = *std::move(again);
-        elided = true;
+        elided = copied.elisions;
       }
     }
   }
@@ -355,8 +373,7 @@ absl::StatusOr<Imported> ImportText(std::string_view name, std::string_view text
   if (head[first] == '<' && !LooksLikeTopoMatrix(head)) {
     return ImportXml(name, text);
   }
-  if (head[first] != '{' &&
-      !(head[first] == '[' && first + 1 < head.size() && !LooksLikeInfinibandRecords(head))) {
+  if (!LooksLikeJson(head.substr(first))) {
     for (const TextFormat& format : kTextFormats) {
       if (format.looks_like(head)) {
         return format.import(name, text);
