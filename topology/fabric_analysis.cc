@@ -119,8 +119,8 @@ class FabricReader {
       down.push_back(leaf.down_ports);
       up.push_back(leaf.uplinks);
     }
-    out_.modal_down = ModeOf(std::move(down));
-    out_.modal_uplinks = ModeOf(std::move(up));
+    out_.modal_down = ModeOf(down);
+    out_.modal_uplinks = ModeOf(up);
   }
 
   void FindGroups() {
@@ -167,7 +167,7 @@ class FabricReader {
         groups.push_back(out_.leafs[leaf_of_[port.switch_device]].group);
       }
     }
-    return groups.empty() ? kNoGroup : ModeOf(std::move(groups));
+    return groups.empty() ? kNoGroup : ModeOf(groups);
   }
 
   // People count racks by the names of their hosts.
@@ -225,7 +225,7 @@ class FabricReader {
         }
       }
     }
-    out_.plane_count = std::max(1U, ModeOf(std::move(planes_of_adapter)));
+    out_.plane_count = std::max(1U, ModeOf(planes_of_adapter));
     for (uint32_t leaf = 0; leaf < out_.leafs.size(); ++leaf) {
       if (votes[leaf].empty()) {
         continue;

@@ -197,10 +197,12 @@ class HostFinder {
       }
     }
     for (FabricHost& host : out_.hosts) {
-      std::sort(host.ports.begin(), host.ports.end(),
-                [](const HostPort& left, const HostPort& right) {
-                  return std::tie(left.adapter, left.port) < std::tie(right.adapter, right.port);
-                });
+      const auto by_adapter = [](const HostPort& left, const HostPort& right) {
+        return std::tie(left.adapter, left.port) < std::tie(right.adapter, right.port);
+      };
+      if (!std::is_sorted(host.ports.begin(), host.ports.end(), by_adapter)) {
+        std::sort(host.ports.begin(), host.ports.end(), by_adapter);
+      }
     }
   }
 
@@ -213,7 +215,7 @@ class HostFinder {
         }
       }
     }
-    out_.modal_gbps = ModeOf(std::move(rates));
+    out_.modal_gbps = ModeOf(rates);
     std::vector<uint32_t> counts;
     for (FabricHost& host : out_.hosts) {
       for (HostPort& port : host.ports) {
@@ -225,7 +227,7 @@ class HostFinder {
         counts.push_back(host.compute_ports);
       }
     }
-    out_.modal_compute_ports = ModeOf(std::move(counts));
+    out_.modal_compute_ports = ModeOf(counts);
   }
 
   bool IsStrong(const FabricHost& host) const {
@@ -253,7 +255,7 @@ class HostFinder {
         counts.push_back(count);
       }
     }
-    const uint32_t least = std::max(2U, (ModeOf(std::move(counts)) + 9) / 10);
+    const uint32_t least = std::max(2U, (ModeOf(counts) + 9) / 10);
     leaf_of_.assign(fabric_.devices.size(), kNoDevice);
     for (uint32_t device = 0; device < fabric_.devices.size(); ++device) {
       if (strong_hosts[device] >= least) {
@@ -342,26 +344,25 @@ class HostFinder {
   // The forms that a twentieth of the strong hosts share (halls and rows differ in letters); none
   // when most names are formed like no other.
   std::vector<std::string> UsualForms() const {
-    std::vector<std::string> forms;
+    base::StringMap<size_t> counts;
+    size_t strong = 0;
     for (const FabricHost& host : out_.hosts) {
       if (IsStrong(host)) {
-        forms.push_back(NameForm(host.name));
+        ++strong;
+        ++counts[NameForm(host.name)];
       }
     }
-    std::sort(forms.begin(), forms.end());
-    const size_t least = std::max<size_t>(2, (forms.size() + 19) / 20);
+    const size_t least = std::max<size_t>(2, (strong + 19) / 20);
     std::vector<std::string> usual;
     size_t covered = 0;
-    for (size_t i = 0; i < forms.size();) {
-      const size_t end = static_cast<size_t>(
-          std::upper_bound(forms.begin(), forms.end(), forms[i]) - forms.begin());
-      if (end - i >= least) {
-        usual.push_back(forms[i]);
-        covered += end - i;
+    for (const auto& [form, count] : counts) {
+      if (count >= least) {
+        usual.push_back(form);
+        covered += count;
       }
-      i = end;
     }
-    return 2 * covered > forms.size() ? usual : std::vector<std::string>();
+    std::sort(usual.begin(), usual.end());
+    return 2 * covered > strong ? usual : std::vector<std::string>();
   }
 
   // Which rail a port of a host is: the place of the device's number among the numbers that devices
@@ -373,7 +374,7 @@ class HostFinder {
         adapters.push_back(CountComputeAdapters(host));
       }
     }
-    out_.rail_count = ModeOf(std::move(adapters));
+    out_.rail_count = ModeOf(adapters);
     const base::StringMap<std::vector<uint32_t>> numbers = UsualNumbers();
     for (FabricHost& host : out_.hosts) {
       if (host.role != HostRole::kManagement && !NumberByName(host, numbers)) {
@@ -492,20 +493,25 @@ class HostFinder {
 
 }  // namespace
 
-uint32_t ModeOf(std::vector<uint32_t> values) {
-  std::sort(values.begin(), values.end());
+uint32_t ModeOf(const std::vector<uint32_t>& values) {
+  // Rates and counts have few different values: the last one comes again most of the time.
+  absl::flat_hash_map<uint32_t, size_t> counts;
+  size_t* last = nullptr;
+  uint32_t last_value = 0;
+  for (const uint32_t value : values) {
+    if (last == nullptr || value != last_value) {
+      last = &counts[value];  // stays valid until the next insertion, which sets it again
+      last_value = value;
+    }
+    ++*last;
+  }
   uint32_t mode = 0;
   size_t most = 0;
-  for (size_t i = 0; i < values.size();) {
-    size_t end = i;
-    while (end < values.size() && values[end] == values[i]) {
-      ++end;
+  for (const auto& [value, count] : counts) {
+    if (count > most || (count == most && value > mode)) {
+      most = count;
+      mode = value;
     }
-    if (end - i >= most) {
-      most = end - i;
-      mode = values[i];
-    }
-    i = end;
   }
   return mode;
 }

@@ -17,6 +17,6 @@ void FindFabricHosts(const Fabric& fabric, const PortTable& ports, const GuidOwn
                      FabricAnalysis& analysis);
 
 // The value that occurs most often; the larger one on a tie; 0 for none.
-uint32_t ModeOf(std::vector<uint32_t> values);
+uint32_t ModeOf(const std::vector<uint32_t>& values);
 
 }  // namespace asterism::topology

@@ -4,10 +4,12 @@
 //
 // import: 84 MB of ibnetdiscover text with 102,400 adapters, and leaf groups out of it.
 // update: 12,800 nodes of 8 GPUs: all reports at once, a new dump, and single reports.
+// Figures are CPU times of one thread, but for single reports, which are wall times.
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,14 +46,21 @@ bool Print(bool json, std::string_view name, std::string_view unit, double value
   return ok;
 }
 
+// Of this thread: what the work takes when the machine does nothing else.
+double CpuMilliSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
+}
+
 // The machine is shared: the best of some runs is nearest to what the work costs.
 template <typename Work>
 double BestOf(int runs, Work work) {
   double best = 1e9;
   for (int run = 0; run < runs; ++run) {
-    const double begin = MilliSeconds();
+    const double begin = CpuMilliSeconds();
     work();
-    best = std::min(best, MilliSeconds() - begin);
+    best = std::min(best, CpuMilliSeconds() - begin);
   }
   return best;
 }
@@ -65,7 +74,7 @@ bool MeasureImport(bool json) {
   ok = ok && text.size() >= kTextBytes;
   Fabric fabric;
   const double import = BestOf(kRuns, [&] { fabric = *ImportText("fabric", text)->fabric; });
-  ok = Print(json, "import of ibnetdiscover text", "ms", import, 500) && ok;
+  ok = Print(json, "import of ibnetdiscover text, CPU", "ms", import, 500) && ok;
   size_t groups = 0;
   const double analysis = BestOf(kRuns, [&] { groups = AnalyzeFabric(fabric, {}).groups.size(); });
   ok = Print(json, "hosts, leafs, groups, rails and tiers of it", "ms", analysis, 0) && ok;
@@ -104,11 +113,11 @@ bool MeasureUpdate(bool json) {
   double rebuild = 1e9;
   for (int run = 0; run < kRuns; ++run) {
     Fabric fabric = made.fabric;
-    const double begin = MilliSeconds();
+    const double begin = CpuMilliSeconds();
     keeper.PutFabric("ibnetdiscover", std::move(fabric), now);
-    rebuild = std::min(rebuild, MilliSeconds() - begin);
+    rebuild = std::min(rebuild, CpuMilliSeconds() - begin);
   }
-  bool ok = Print(json, "full rebuild, 12,800 nodes and 102,400 GPUs", "ms", rebuild, 50);
+  bool ok = Print(json, "full rebuild, 12,800 nodes and 102,400 GPUs, CPU", "ms", rebuild, 50);
   ok = ok && keeper.snapshot()->cluster->domain_count(2) == 640;
 
   std::vector<double> deltas;
