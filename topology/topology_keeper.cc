@@ -4,27 +4,15 @@
 #include <set>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "base/check.h"
 #include "base/strings.h"
 #include "fmt/format.h"
-#include "topology/leaf_groups.h"
 #include "topology/natural_order.h"
 
 namespace asterism::topology {
 namespace {
 
 constexpr size_t kExamplesOfMoves = 5;
-
-// A group is named after its smallest leaf when it is first seen.
-std::string FirstNameOf(const Fabric& fabric, const FabricAnalysis& analysis,
-                        const FabricGroup& group) {
-  uint64_t smallest = ~uint64_t{0};
-  for (const uint32_t leaf : group.leafs) {
-    smallest = std::min(smallest, fabric.devices[analysis.leafs[leaf].device].guid);
-  }
-  return fmt::format("leaf-{:016x}", smallest);
-}
 
 }  // namespace
 
@@ -77,7 +65,7 @@ void TopologyKeeper::PutReport(NodeReport report, absl::Time now) {
       return;
     case Effect::kRebuild:
       CollectOwners();
-      AnalyzeFragments();
+      AnalyzeFabrics();
       Rebuild(now);
       return;
   }
@@ -90,7 +78,7 @@ void TopologyKeeper::PutReports(std::vector<NodeReport> reports, absl::Time now)
   }
   if (most == Effect::kRebuild) {
     CollectOwners();
-    AnalyzeFragments();
+    AnalyzeFabrics();
     Rebuild(now);
   } else if (most == Effect::kCondition) {
     PublishConditions(now);
@@ -144,15 +132,27 @@ void TopologyKeeper::PublishCondition(std::string_view name, absl::Time now) {
 }
 
 void TopologyKeeper::PutFabric(std::string source, Fabric fabric, absl::Time now) {
-  const bool answer =
-      std::any_of(fabric.devices.begin(), fabric.devices.end(),
-                  [](const FabricDevice& device) { return device.kind == DeviceKind::kSwitch; });
-  if (!answer || fabric.half_links.empty()) {
+  if (fabrics_.Put(std::move(source), std::move(fabric), now)) {
+    AnalyzeFabrics();
+    Rebuild(now);
+  }
+}
+
+// What we labelled before a restart keeps the ids of groups.
+void TopologyKeeper::AnalyzeFabrics() {
+  if (fabrics_.empty()) {
     return;
   }
-  fragments_[std::move(source)] = {std::move(fabric), now};
-  AnalyzeFragments();
-  Rebuild(now);
+  if (!fabrics_.analyzed()) {
+    for (const auto& [name, member] : members_) {
+      for (const LabelLevel& former : member.labels.former) {
+        if (former.value.starts_with("leaf-")) {
+          fabrics_.RememberGroup(name, former.value.substr(0, former.value.find("-s")));
+        }
+      }
+    }
+  }
+  fabrics_.Analyze(owners_);
 }
 
 void TopologyKeeper::RemoveNode(std::string_view node) {
@@ -175,42 +175,6 @@ void TopologyKeeper::Tick(absl::Time now) {
   PublishConditions(now);
 }
 
-// The fragments become one fabric by the GUIDs of their devices; of two that tell of one port the
-// newer counts.
-Fabric TopologyKeeper::JoinFragments() const {
-  std::vector<const Fragment*> newest_first;
-  for (const auto& [source, fragment] : fragments_) {
-    newest_first.push_back(&fragment);
-  }
-  std::stable_sort(
-      newest_first.begin(), newest_first.end(),
-      [](const Fragment* left, const Fragment* right) { return left->observed > right->observed; });
-  Fabric joined = newest_first.front()->fabric;
-  absl::flat_hash_set<uint64_t> told;
-  for (const HalfLink& half : joined.half_links) {
-    told.insert(uint64_t{half.device} << 16 | half.port);
-  }
-  for (size_t i = 1; i < newest_first.size(); ++i) {
-    const Fabric& more = newest_first[i]->fabric;
-    std::vector<uint32_t> index;
-    for (const FabricDevice& device : more.devices) {
-      const size_t before = joined.devices.size();
-      index.push_back(joined.Device(device.guid, device.kind));
-      if (joined.devices.size() > before) {
-        joined.devices.back() = device;
-      }
-    }
-    for (HalfLink half : more.half_links) {
-      half.device = index[half.device];
-      half.peer = index[half.peer];
-      if (told.insert(uint64_t{half.device} << 16 | half.port).second) {
-        joined.half_links.push_back(half);
-      }
-    }
-  }
-  return joined;
-}
-
 void TopologyKeeper::CollectOwners() {
   owners_.clear();
   owners_.reserve(members_.size() * 8);
@@ -227,83 +191,6 @@ void TopologyKeeper::CollectOwners() {
   }
 }
 
-void TopologyKeeper::AnalyzeFragments() {
-  if (fragments_.empty()) {
-    return;
-  }
-  Fabric several;
-  const Fabric& joined =
-      fragments_.size() == 1 ? fragments_.begin()->second.fabric : (several = JoinFragments());
-  analysis_ = AnalyzeFabric(joined, owners_);
-  fabric_findings_ = FabricFindings(joined, *analysis_);
-
-  if (group_of_node_.empty()) {
-    for (const auto& [name, member] : members_) {
-      for (const LabelLevel& former : member.labels.former) {
-        if (former.value.starts_with("leaf-")) {
-          group_ids_.Remember(name, former.value.substr(0, former.value.find("-s")));
-        }
-      }
-    }
-  }
-  std::vector<ObservedDomain> observed;
-  for (const FabricGroup& group : analysis_->groups) {
-    ObservedDomain& domain =
-        observed.emplace_back(ObservedDomain{FirstNameOf(joined, *analysis_, group), {}});
-    for (const uint32_t host : group.hosts) {
-      domain.members.push_back(analysis_->hosts[host].name);
-    }
-  }
-  const std::vector<std::string> ids = group_ids_.Assign(observed);
-  for (size_t i = 0; i < observed.size(); ++i) {
-    for (const std::string& host : observed[i].members) {
-      group_of_node_[host] = ids[i];
-    }
-  }
-  for (const FabricHost& host : analysis_->hosts) {
-    uint32_t rails = 0;
-    for (const HostPort& port : host.ports) {
-      rails |= port.compute && port.rail < 32 ? uint32_t{1} << port.rail : 0;
-    }
-    rails_of_node_[host.name] = rails;
-  }
-  FindTiers(joined, ids);
-}
-
-// Groups that share most switches of the tier above are one domain of that tier.
-void TopologyKeeper::FindTiers(const Fabric& fabric, const std::vector<std::string>& ids) {
-  if (analysis_->tiers.size() <= 2 || ids.empty()) {
-    return;
-  }
-  std::vector<uint32_t> group_of_device(fabric.devices.size(), kNoGroup);
-  for (const LeafSwitch& leaf : analysis_->leafs) {
-    group_of_device[leaf.device] = leaf.group;
-  }
-  std::vector<std::vector<uint32_t>> above(ids.size());
-  for (const HalfLink& half : fabric.half_links) {
-    if (group_of_device[half.device] != kNoGroup &&
-        fabric.devices[half.peer].kind == DeviceKind::kSwitch) {
-      above[group_of_device[half.device]].push_back(half.peer);
-    }
-  }
-  LeafHosts spines;
-  for (const std::vector<uint32_t>& each : above) {
-    spines.AddLeaf(each);
-  }
-  const LeafGrouping tiers = GroupLeafs(spines);
-  std::vector<size_t> first(tiers.group_count, ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    size_t& first_of_tier = first[tiers.group_of_leaf[i]];
-    first_of_tier = std::min(first_of_tier, i);
-    tier_of_group_[ids[i]] = "tier-" + ids[first_of_tier];
-  }
-}
-
-const std::string* TopologyKeeper::GroupOf(std::string_view node) const {
-  const auto it = group_of_node_.find(node);
-  return it == group_of_node_.end() ? nullptr : &it->second;
-}
-
 bool TopologyKeeper::AddNvlink(size_t index, Paths& paths) const {
   bool any = false;
   for (auto& [name, path] : paths) {
@@ -317,7 +204,7 @@ bool TopologyKeeper::AddNvlink(size_t index, Paths& paths) const {
 bool TopologyKeeper::AddLeafGroups(size_t index, Paths& paths) const {
   bool any = false;
   for (auto& [name, path] : paths) {
-    const std::string* group = GroupOf(name);
+    const std::string* group = fabrics_.GroupOf(name);
     const Member& member = members_.find(name)->second;
     if (group != nullptr) {
       path[index] = *group;
@@ -333,7 +220,7 @@ bool TopologyKeeper::AddLeafGroups(size_t index, Paths& paths) const {
 bool TopologyKeeper::AddSlices(const LevelSource& level, size_t index, Paths& paths) {
   std::map<std::string, std::vector<std::string>, std::less<>> newcomers;
   for (const auto& [name, path] : paths) {
-    if (const std::string* group = GroupOf(name); group != nullptr) {
+    if (const std::string* group = fabrics_.GroupOf(name); group != nullptr) {
       std::vector<std::string>& slots = slots_[*group];
       if (std::find(slots.begin(), slots.end(), name) == slots.end()) {
         newcomers[*group].push_back(name);
@@ -345,7 +232,7 @@ bool TopologyKeeper::AddSlices(const LevelSource& level, size_t index, Paths& pa
     std::vector<std::string>& slots = slots_[group];
     auto next = names.begin();
     for (std::string& slot : slots) {
-      const std::string* place = GroupOf(slot);
+      const std::string* place = fabrics_.GroupOf(slot);
       const bool free = !members_.contains(slot) || place == nullptr || *place != group;
       if (free && next != names.end()) {
         slot = *next++;
@@ -357,7 +244,7 @@ bool TopologyKeeper::AddSlices(const LevelSource& level, size_t index, Paths& pa
   for (const auto& [group, slots] : slots_) {
     for (size_t i = 0; i < slots.size(); ++i) {
       const auto it = paths.find(slots[i]);
-      const std::string* place = GroupOf(slots[i]);
+      const std::string* place = fabrics_.GroupOf(slots[i]);
       if (it != paths.end() && place != nullptr && *place == group) {
         it->second[index] =
             fmt::format("{}-s{}", group, i / std::max<size_t>(1, level.slice_nodes));
@@ -371,10 +258,10 @@ bool TopologyKeeper::AddSlices(const LevelSource& level, size_t index, Paths& pa
 bool TopologyKeeper::AddTiers(size_t index, Paths& paths) const {
   bool any = false;
   for (auto& [name, path] : paths) {
-    const std::string* group = GroupOf(name);
-    const auto tier = group == nullptr ? tier_of_group_.end() : tier_of_group_.find(*group);
-    if (tier != tier_of_group_.end()) {
-      path[index] = tier->second;
+    const std::string* group = fabrics_.GroupOf(name);
+    if (const std::string* tier = group == nullptr ? nullptr : fabrics_.TierOf(*group);
+        tier != nullptr) {
+      path[index] = *tier;
       any = true;
     }
   }
@@ -556,9 +443,7 @@ NodeCondition TopologyKeeper::ConditionOf(const Member& member, std::string_view
   NodeCondition condition;
   condition.gpu_count = static_cast<uint32_t>(
       std::max<int64_t>(0, member.labels.gpu_count.value_or(member.labels.resources.gpu_capacity)));
-  if (const auto rails = rails_of_node_.find(name); rails != rails_of_node_.end()) {
-    condition.rail_mask = rails->second;
-  }
+  condition.rail_mask = fabrics_.RailsOf(name);
   if (member.report.has_value()) {
     condition.stale = now - member.heard > options_.report_ttl;
     condition.health = condition.stale ? NodeHealth::kUnknown : member.report->health;
@@ -581,7 +466,7 @@ std::vector<NodeCondition> TopologyKeeper::Conditions(const Cluster& cluster,
 }
 
 std::vector<Finding> TopologyKeeper::Findings(absl::Time now) const {
-  std::vector<Finding> findings = fabric_findings_;
+  std::vector<Finding> findings = fabrics_.findings();
   for (const auto& [name, member] : members_) {
     findings.insert(findings.end(), member.labels.findings.begin(), member.labels.findings.end());
     if (!member.report.has_value()) {
@@ -614,10 +499,8 @@ std::vector<Finding> TopologyKeeper::Findings(absl::Time now) const {
                                       *member.labels.gpu_count, report.gpu_count)});
     }
   }
-  for (const auto& [source, fragment] : fragments_) {
-    if (now - fragment.observed > options_.fabric_ttl) {
-      findings.push_back({FindingKind::kStale, {source}, "no answer for longer than its time"});
-    }
+  for (const std::string& source : fabrics_.OlderThan(now - options_.fabric_ttl)) {
+    findings.push_back({FindingKind::kStale, {source}, "no answer for longer than its time"});
   }
   if (held_.has_value()) {
     size_t moves = 0;

@@ -30,11 +30,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "base/strings.h"
 #include "topology/cluster.h"
-#include "topology/domain_ids.h"
 #include "topology/fabric.h"
-#include "topology/fabric_analysis.h"
+#include "topology/fabric_merge.h"
 #include "topology/finding.h"
 #include "topology/node_labels.h"
 #include "topology/node_report.h"
@@ -112,10 +110,6 @@ class TopologyKeeper {
     absl::Time heard;
     std::string last_domain;  // NVLink, last known
   };
-  struct Fragment {
-    Fabric fabric;
-    absl::Time observed;
-  };
   using Paths = std::map<std::string, std::vector<std::string>, std::less<>>;
 
   enum class Effect : uint8_t { kNone, kCondition, kRebuild };
@@ -123,10 +117,8 @@ class TopologyKeeper {
   Effect TakeReport(NodeReport report, absl::Time now);
   void PublishCondition(std::string_view name, absl::Time now);
   void Rebuild(absl::Time now);
-  Fabric JoinFragments() const;
   void CollectOwners();
-  void AnalyzeFragments();
-  void FindTiers(const Fabric& fabric, const std::vector<std::string>& ids);
+  void AnalyzeFabrics();
   Paths ProposePaths();
   bool AddLevel(const LevelSource& level, size_t index, Paths& paths);
   bool AddDeclared(size_t index, Paths& paths) const;
@@ -142,20 +134,11 @@ class TopologyKeeper {
   std::vector<NodeCondition> Conditions(const Cluster& cluster, absl::Time now) const;
   std::vector<Finding> Findings(absl::Time now) const;
   NodeCondition ConditionOf(const Member& member, std::string_view name, absl::Time now) const;
-  const std::string* GroupOf(std::string_view node) const;
 
   const KeeperOptions options_;
   std::map<std::string, Member, std::less<>> members_;
-  std::map<std::string, Fragment, std::less<>> fragments_;
-
-  // Of the fabrics together.
-  std::optional<FabricAnalysis> analysis_;
-  std::vector<Finding> fabric_findings_;
-  GuidOwners owners_;                           // of the cards that agents reported
-  base::StringMap<std::string> group_of_node_;  // last known
-  base::StringMap<std::string> tier_of_group_;
-  base::StringMap<uint32_t> rails_of_node_;
-  DomainIds group_ids_;
+  FabricMerge fabrics_;
+  GuidOwners owners_;  // of the cards that agents reported
   std::map<std::string, std::vector<std::string>, std::less<>> slots_;  // nodes by leaf group
 
   Paths published_;

@@ -18,6 +18,7 @@
 #include "topology/import/kubernetes_documents.h"
 #include "topology/import/nccl_xml.h"
 #include "topology/import/slurm_conf.h"
+#include "topology/import/slurm_yaml.h"
 #include "topology/import/text_lines.h"
 #include "topology/import/topo_matrix.h"
 #include "topology/import/xml_tree.h"
@@ -129,6 +130,9 @@ absl::StatusOr<Imported> ImportDocuments(std::string_view name, std::string_view
         fmt::format("{}: {}", name, base::ToStd(documents.status().message())));
   }
   ASSIGN_OR_RETURN(std::optional<Imported> found, ImportKubernetes(name, *documents));
+  if (!found.has_value()) {
+    ASSIGN_OR_RETURN(found, ImportSlurmYaml(name, *documents));
+  }
   if (!found.has_value()) {
     ASSIGN_OR_RETURN(found, ImportCloud(name, *documents));
   }

@@ -2,7 +2,7 @@
 //
 // Objects of clusters as YAML or JSON: Nodes with their labels, HyperNodes of Volcano, Topologies
 // of Kueue, ClusterNetworkTopologies of Koordinator, discovery configurations of Volcano, models of
-// topograph, topology.yaml of Slurm; and the text of `kubectl get nodes --show-labels`.
+// topograph; and the text of `kubectl get nodes --show-labels`.
 //
 //   ASSIGN_OR_RETURN(std::optional<Imported> imported, ImportKubernetes(name, documents));
 //
