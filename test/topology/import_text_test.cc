@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/rng.h"
 #include "base/strings.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -231,6 +232,43 @@ TEST(ImportText, AMatrixIsTheSameHoweverItWasCopied) {
     if (narrow.ok()) {
       EXPECT_EQ(SummaryOf(*narrow, {})["nvlink_islands"], expected["nvlink_islands"]) << wrapped;
       EXPECT_EQ(SummaryOf(*narrow, {})["gpus"], 6) << wrapped;
+    }
+  }
+}
+
+// Bytes that are lost, repeated, swapped or foreign anywhere in our own texts, or in those below
+// $ASTERISM_TOPOLOGY_DATA.
+TEST(ImportText, DamagedTextsAreReadInPartOrRefused) {
+  const char* given = std::getenv("ASTERISM_MUTATIONS");
+  const int mutations = given == nullptr ? 40 : std::atoi(given);
+  base::Rng rng(20260301);
+  const char* folder = std::getenv("ASTERISM_TOPOLOGY_DATA");
+  const fs::path texts =
+      folder != nullptr ? fs::path(folder) : fs::path(ASTERISM_SOURCE_DIR) / "test/golden/topology";
+  for (const auto& entry : fs::recursive_directory_iterator(texts)) {
+    const std::string text = entry.is_regular_file() ? FileBytes(entry.path()) : "";
+    for (int i = 0; i < mutations && !text.empty(); ++i) {
+      std::string damaged = text;
+      for (uint64_t change = rng.Below(4) + 1; change > 0 && !damaged.empty(); --change) {
+        const size_t at = rng.Below(damaged.size());
+        const size_t length = std::min<size_t>(rng.Below(40) + 1, damaged.size() - at);
+        switch (rng.Below(4)) {
+          case 0:
+            damaged.erase(at, length);
+            break;
+          case 1:
+            damaged.insert(at, damaged.substr(rng.Below(damaged.size()), length));
+            break;
+          case 2:
+            damaged[at] = static_cast<char>(rng.Below(256));
+            break;
+          default:
+            damaged.replace(at, length, "4294967296");
+        }
+      }
+      const Diagnosis diagnosis = Examine({{"damaged", damaged}});
+      EXPECT_EQ(diagnosis.unreadable, !diagnosis.texts[0].error.empty());
+      (void)DiagnosisJson(diagnosis).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
     }
   }
 }

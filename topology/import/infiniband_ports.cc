@@ -297,7 +297,7 @@ class LinkInfoReader {
   }
 
   void Remember(std::string_view word, uint32_t device) {
-    if (const auto lid = DecimalOf(word); lid.has_value() && *lid > 0) {
+    if (const auto lid = DecimalOf(word); device != kNoDevice && lid.has_value() && *lid > 0) {
       by_lid_.try_emplace(*lid, device);
     }
   }

@@ -98,6 +98,10 @@ class NcclReader {
     const XmlElement* gpu = ChildNamed(pci, "gpu");
     const bool has_nic = ChildNamed(pci, "nic") != nullptr;
     PciPlace place{std::string(address), bridges, &cpu};
+    if (gpu != nullptr || has_nic ||
+        (code.has_value() && (IsAcceleratorClass(*code) || IsNetworkClass(*code)))) {
+      devices_.push_back(&pci);
+    }
     if (gpu != nullptr || (code.has_value() && IsAcceleratorClass(*code))) {
       gpu_elements_.push_back(gpu);
       gpus_.push_back(std::move(place));
@@ -157,8 +161,49 @@ class NcclReader {
       }
     }
     ReadLinks(host);
+    ComparePcieLinks();
     Summarise(host);
     out_.host = std::move(host);
+  }
+
+  // Devices of one kind on one machine should have equal PCIe links.
+  void ComparePcieLinks() {
+    std::map<std::pair<std::string, std::string>, std::vector<const XmlElement*>> kinds;
+    for (const XmlElement* pci : devices_) {
+      kinds[{std::string(pci->Attribute("vendor")), std::string(pci->Attribute("device"))}]
+          .push_back(pci);
+    }
+    for (const auto& [kind, members] : kinds) {
+      for (const std::string_view field : {"link_width", "link_speed"}) {
+        std::map<std::string_view, size_t> seen;
+        for (const XmlElement* pci : members) {
+          ++seen[pci->Attribute(field)];
+        }
+        const auto usual = std::max_element(
+            seen.begin(), seen.end(),
+            [](const auto& left, const auto& right) { return left.second < right.second; });
+        if (seen.size() < 2 || 2 * usual->second <= members.size()) {
+          continue;
+        }
+        for (const XmlElement* pci : members) {
+          const std::string_view value = pci->Attribute(field);
+          if (value != usual->first && LinkNumber(value) < LinkNumber(usual->first)) {
+            out_.Note(pci->line, FindingKind::kPcieBelowPeers, std::string(pci->Attribute("busid")),
+                      fmt::format("its {} is {}, that of its peers {}", field, Excerpt(value),
+                                  Excerpt(usual->first)));
+          }
+        }
+      }
+    }
+  }
+
+  // Of "16" or "32.0 GT/s PCIe", in tenths; 0 for none.
+  static uint64_t LinkNumber(std::string_view text) {
+    const size_t dot = text.find_first_not_of("0123456789");
+    const uint64_t whole = DecimalOf(text.substr(0, dot)).value_or(0) * 10;
+    const bool fraction = dot != std::string_view::npos && text[dot] == '.' &&
+                          dot + 1 < text.size() && IsDigitChar(text[dot + 1]);
+    return whole + (fraction ? static_cast<uint64_t>(text[dot + 1] - '0') : 0);
   }
 
   // GPUs that reach the same switch chip are linked.
@@ -261,6 +306,7 @@ class NcclReader {
   std::vector<PciPlace> gpus_;
   std::vector<PciPlace> nics_;
   std::vector<const XmlElement*> gpu_elements_;
+  std::vector<const XmlElement*> devices_;  // GPUs and cards
   std::map<std::string, uint32_t, std::less<>> seen_;
   std::set<int64_t> sums_;
   size_t net_ports_ = 0;
