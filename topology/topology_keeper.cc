@@ -193,23 +193,25 @@ void TopologyKeeper::CollectOwners() {
 
 bool TopologyKeeper::AddNvlink(size_t index, Paths& paths) const {
   bool any = false;
+  auto member = members_.begin();  // `paths` has the same names in the same order
   for (auto& [name, path] : paths) {
-    const Member& member = members_.find(name)->second;
-    path[index] = member.last_domain;
-    any = any || !member.last_domain.empty();
+    path[index] = member->second.last_domain;
+    any = any || !path[index].empty();
+    ++member;
   }
   return any;
 }
 
 bool TopologyKeeper::AddLeafGroups(size_t index, Paths& paths) const {
   bool any = false;
+  auto member = members_.begin();
   for (auto& [name, path] : paths) {
+    const std::vector<LabelLevel>& levels = (member++)->second.labels.levels;
     const std::string* group = fabrics_.GroupOf(name);
-    const Member& member = members_.find(name)->second;
     if (group != nullptr) {
       path[index] = *group;
-    } else if (!member.labels.levels.empty()) {
-      path[index] = member.labels.levels[0].value;
+    } else if (!levels.empty()) {
+      path[index] = levels[0].value;
     }
     any = any || !path[index].empty();
   }
@@ -220,11 +222,10 @@ bool TopologyKeeper::AddLeafGroups(size_t index, Paths& paths) const {
 bool TopologyKeeper::AddSlices(const LevelSource& level, size_t index, Paths& paths) {
   std::map<std::string, std::vector<std::string>, std::less<>> newcomers;
   for (const auto& [name, path] : paths) {
-    if (const std::string* group = fabrics_.GroupOf(name); group != nullptr) {
-      std::vector<std::string>& slots = slots_[*group];
-      if (std::find(slots.begin(), slots.end(), name) == slots.end()) {
-        newcomers[*group].push_back(name);
-      }
+    const std::string* group = fabrics_.GroupOf(name);
+    const auto seat = seats_.find(name);
+    if (group != nullptr && (seat == seats_.end() || seat->second.group != *group)) {
+      newcomers[*group].push_back(name);
     }
   }
   for (auto& [group, names] : newcomers) {
@@ -235,21 +236,29 @@ bool TopologyKeeper::AddSlices(const LevelSource& level, size_t index, Paths& pa
       const std::string* place = fabrics_.GroupOf(slot);
       const bool free = !members_.contains(slot) || place == nullptr || *place != group;
       if (free && next != names.end()) {
+        seats_.erase(slot);
         slot = *next++;
       }
     }
     slots.insert(slots.end(), next, names.end());
   }
-  bool any = false;
-  for (const auto& [group, slots] : slots_) {
+  for (const auto& [group, names] : newcomers) {
+    const std::vector<std::string>& slots = slots_[group];
     for (size_t i = 0; i < slots.size(); ++i) {
-      const auto it = paths.find(slots[i]);
-      const std::string* place = fabrics_.GroupOf(slots[i]);
-      if (it != paths.end() && place != nullptr && *place == group) {
-        it->second[index] =
-            fmt::format("{}-s{}", group, i / std::max<size_t>(1, level.slice_nodes));
-        any = true;
+      if (const std::string* place = fabrics_.GroupOf(slots[i]);
+          place != nullptr && *place == group) {
+        seats_[slots[i]] = {group, i};
       }
+    }
+  }
+  bool any = false;
+  const size_t size = std::max<size_t>(1, level.slice_nodes);
+  for (auto& [name, path] : paths) {
+    const std::string* group = fabrics_.GroupOf(name);
+    const auto seat = seats_.find(name);
+    if (group != nullptr && seat != seats_.end() && seat->second.group == *group) {
+      path[index] = fmt::format("{}-s{}", *group, seat->second.number / size);
+      any = true;
     }
   }
   return any;
@@ -343,7 +352,7 @@ bool TopologyKeeper::AddDeclared(size_t index, Paths& paths) const {
 TopologyKeeper::Paths TopologyKeeper::ProposePaths() {
   Paths paths;
   for (const auto& [name, member] : members_) {
-    paths.emplace(name, std::vector<std::string>(options_.levels.size()));
+    paths.emplace_hint(paths.end(), name, std::vector<std::string>(options_.levels.size()));
   }
   for (size_t index = 0; index < options_.levels.size(); ++index) {
     const bool measured = AddLevel(options_.levels[index], index, paths);
@@ -353,9 +362,15 @@ TopologyKeeper::Paths TopologyKeeper::ProposePaths() {
     }
   }
   // What was known and is not told any more stays.
+  auto before = published_.begin();
   for (auto& [name, path] : paths) {
-    const auto before = published_.find(name);
-    for (size_t level = 0; before != published_.end() && level < path.size(); ++level) {
+    while (before != published_.end() && before->first < name) {
+      ++before;
+    }
+    if (before == published_.end() || before->first != name) {
+      continue;
+    }
+    for (size_t level = 0; level < path.size(); ++level) {
       if (path[level].empty()) {
         path[level] = before->second[level];
       }
@@ -368,9 +383,12 @@ TopologyKeeper::Paths TopologyKeeper::ProposePaths() {
 // moves.
 bool TopologyKeeper::IsMassChange(const Paths& paths) const {
   size_t moves = 0;
+  auto after = paths.begin();
   for (const auto& [name, before] : published_) {
-    const auto after = paths.find(name);
-    bool moved = after == paths.end();
+    while (after != paths.end() && after->first < name) {
+      ++after;
+    }
+    bool moved = after == paths.end() || after->first != name;
     for (size_t level = 0; !moved && level < before.size(); ++level) {
       moved = !before[level].empty() && before[level] != after->second[level] &&
               !before[level].starts_with("by-name-");

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/strings.h"
 #include "topology/cluster.h"
 #include "topology/fabric.h"
 #include "topology/fabric_merge.h"
@@ -139,7 +140,13 @@ class TopologyKeeper {
   std::map<std::string, Member, std::less<>> members_;
   FabricMerge fabrics_;
   GuidOwners owners_;  // of the cards that agents reported
-  std::map<std::string, std::vector<std::string>, std::less<>> slots_;  // nodes by leaf group
+  // Places in slices: nodes by leaf group, and the place of each node.
+  struct Seat {
+    std::string group;
+    size_t number = 0;
+  };
+  std::map<std::string, std::vector<std::string>, std::less<>> slots_;
+  base::StringMap<Seat> seats_;
 
   Paths published_;
   std::optional<Paths> held_;
