@@ -372,6 +372,11 @@ class FindingWriter {
   }
 
   void Cycles() {
+    // Without leafs there are no tiers; a tree of switches can be coloured with two colours.
+    if (in_.leafs.empty() && in_.switch_count > 2 && TwoColouring(fabric_).empty()) {
+      Add(FindingKind::kCycle, {fmt::format("{} switches", in_.switch_count)},
+          "an odd number of them forms a ring; no leaf switch could be told");
+    }
     if (in_.equal_tier_links == 0) {
       return;
     }

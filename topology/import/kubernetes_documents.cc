@@ -334,6 +334,7 @@ class KubernetesReader {
 
   void ReadMockDomains(const DocumentNode& topology) {
     out_.format = "compute-domains";
+    size_t zero_cliques = 0;
     for (const DocumentNode& domain : topology.Items("domains")) {
       for (const DocumentNode& clique : domain.Items("cliques")) {
         for (const DocumentNode& node : clique.Items("nodes")) {
@@ -341,13 +342,12 @@ class KubernetesReader {
           added.name = node.text;
           added.clique = fmt::format("{}.{}", domain.Text("uuid"), clique.Text("id"));
           added.nvlink_domain = IsZeroClique(added.clique) ? "" : added.clique;
-          if (clique.Text("id") == "0") {
-            out_.Note(clique.line, FindingKind::kFabricUnhealthy, added.name,
-                      "clique 0: some tools take it for none; it is used");
-          }
+          // Some tools take clique 0 for none; with a UUID it is one like the others.
+          zero_cliques += clique.Text("id") == "0" ? 1 : 0;
         }
       }
     }
+    out_.summary["nodes_in_clique_0"] = zero_cliques;
   }
 
   void ReadMockProfile(const DocumentNode& object) {
