@@ -13,6 +13,10 @@
 namespace asterism::base {
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
+  return ReadFile(path, kSmallFileMax);
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, size_t bytes_max) {
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) {
     return absl::ErrnoToStatus(errno, fmt::format("cannot read {}", path));
@@ -39,9 +43,9 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
       return text;
     }
     text.append(buffer, static_cast<size_t>(count));
-    if (text.size() > kSmallFileMax) {
+    if (text.size() > bytes_max) {
       return absl::InvalidArgumentError(
-          fmt::format("{} is larger than {} MiB", path, kSmallFileMax >> 20));
+          fmt::format("{} is larger than {} MiB", path, bytes_max >> 20));
     }
   }
 }

@@ -24,4 +24,7 @@ inline constexpr size_t kSmallFileMax = size_t{4} << 20;
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path);
 
+// The same with a limit of the caller, for files that are large by nature.
+absl::StatusOr<std::string> ReadFile(const std::string& path, size_t bytes_max);
+
 }  // namespace asterism::base

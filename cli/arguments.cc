@@ -19,7 +19,7 @@ constexpr std::array<OptionDescription, 11> kOptions = {{
     {Option::kContext, "context", 0, "NAME", "context of the kubeconfig; default: the current one"},
     {Option::kKubeconfig, "kubeconfig", 0, "FILE",
      "kubeconfig file; default: $KUBECONFIG, the pod's service account, ~/.kube/config"},
-    {Option::kOutput, "output", 'o', "FORMAT", "json, yaml or wide"},
+    {Option::kOutput, "output", 'o', "FORMAT", "json, yaml or wide; topology also dot and svg"},
     {Option::kLevel, "level", 0, "LEVEL", "list every domain down to this level"},
     {Option::kClient, "client", 0, "", "this program only; asks nobody"},
     {Option::kServer, "server", 's', "URL",
@@ -151,10 +151,12 @@ class Reader {
   }
 
   absl::Status TakeOutput(std::string_view value) {
-    constexpr std::array<std::pair<std::string_view, OutputFormat>, 3> kFormats = {
+    constexpr std::array<std::pair<std::string_view, OutputFormat>, 5> kFormats = {
         {{"json", OutputFormat::kJson},
          {"yaml", OutputFormat::kYaml},
-         {"wide", OutputFormat::kWide}}};
+         {"wide", OutputFormat::kWide},
+         {"dot", OutputFormat::kDot},
+         {"svg", OutputFormat::kSvg}}};
     for (const auto& [word, format] : kFormats) {
       if (word == value) {
         arguments_.output = format;
@@ -218,11 +220,20 @@ class Reader {
             fmt::format("{} does not take --{} ({})", verb_->name, option->name, SeeHelp()));
       }
     }
+    const bool picture =
+        arguments_.output == OutputFormat::kDot || arguments_.output == OutputFormat::kSvg;
+    if (picture && verb_->verb != Verb::kTopology) {
+      return Misuse(fmt::format("{}: --output dot and svg are for topology: use json, yaml or wide",
+                                verb_->name));
+    }
     return CheckOperands();
   }
 
   absl::Status CheckOperands() {
-    const size_t most = verb_->operand.empty() ? 0 : 1;
+    constexpr size_t kOperandsMax = 1000;
+    const size_t most = verb_->operand.empty()             ? 0
+                        : verb_->operand.ends_with("...]") ? kOperandsMax
+                                                           : 1;
     const size_t least = verb_->operand.empty() || verb_->operand.starts_with('[') ? 0 : 1;
     const size_t given = arguments_.names.size();
     if (given > most) {
@@ -264,6 +275,11 @@ const std::vector<VerbDescription>& AllVerbs() {
        "what the cluster has: the tree of levels with free, held and faulty GPUs",
        {kLevel, kOutput, kServer, kCertificateAuthority, kControllerNamespace, kContext,
         kKubeconfig}},
+      {Verb::kDoctor,
+       "doctor",
+       "[FILE...]",
+       "what is wrong with the cabling: dumps of fabrics, hosts and clouds in plain words",
+       {kOutput, kServer, kCertificateAuthority, kControllerNamespace, kContext, kKubeconfig}},
       {Verb::kExplain,
        "explain",
        "JOB",

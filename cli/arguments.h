@@ -26,9 +26,12 @@ inline constexpr int kExitError = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitNotNow = 3;
 inline constexpr int kExitNever = 4;
+// Of `doctor`.
+inline constexpr int kExitFindings = 1;
+inline constexpr int kExitUnreadable = 2;
 
-enum class Verb { kTopology, kExplain, kQueue, kTop, kVersion, kCompletion, kHelp };
-enum class OutputFormat { kText, kWide, kJson, kYaml };
+enum class Verb { kTopology, kDoctor, kExplain, kQueue, kTop, kVersion, kCompletion, kHelp };
+enum class OutputFormat { kText, kWide, kJson, kYaml, kDot, kSvg };
 
 struct Arguments {
   Verb verb = Verb::kHelp;
@@ -73,7 +76,7 @@ struct OptionDescription {
 struct VerbDescription {
   Verb verb;
   std::string_view name;
-  std::string_view operand;  // "JOB", "[QUEUE]" or empty
+  std::string_view operand;  // "JOB", "[QUEUE]", "[FILE...]" or empty
   std::string_view summary;
   std::vector<Option> options;  // besides kHelp
 };

@@ -1,6 +1,8 @@
 #include "cli/command.h"
 
 #include <algorithm>
+#include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "cli/cluster_objects.h"
 #include "cli/completion.h"
 #include "cli/controller_page.h"
+#include "cli/doctor_view.h"
 #include "cli/explain_view.h"
 #include "cli/job_outcome.h"
 #include "cli/live_screen.h"
@@ -21,11 +24,14 @@
 #include "cli/server_session.h"
 #include "cli/structured_output.h"
 #include "cli/top_view.h"
+#include "cli/topology_picture.h"
 #include "cli/topology_tree.h"
 #include "cli/topology_view.h"
 #include "cli/usage.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "topology/import/doctor.h"
+#include "topology/import/import_text.h"
 
 namespace asterism::cli {
 namespace {
@@ -47,6 +53,8 @@ class Command {
     switch (arguments_.verb) {
       case Verb::kTopology:
         return Topology();
+      case Verb::kDoctor:
+        return Doctor();
       case Verb::kExplain:
         return Explain();
       case Verb::kQueue:
@@ -142,12 +150,48 @@ class Command {
                                    Escaped(arguments_.level), fmt::join(tree->levels, ", ")));
       }
     }
-    if (structured()) {
+    if (arguments_.output == OutputFormat::kSvg) {
+      around_.out << TopologySvg(*tree);
+    } else if (arguments_.output == OutputFormat::kDot) {
+      around_.out << TopologyDot(*tree);
+    } else if (structured()) {
       Show(TopologyJson(*tree, level));
     } else {
       Show(TopologyLines(*tree, {.level = level, .wide = wide()}));
     }
     return kExitDone;
+  }
+
+  absl::StatusOr<int> Doctor() {
+    std::vector<topology::TextOfCluster> texts;
+    for (const std::string& name : arguments_.names) {
+      if (name == "-") {
+        texts.push_back({"standard input", std::string(std::istreambuf_iterator<char>(std::cin),
+                                                       std::istreambuf_iterator<char>())});
+      } else {
+        texts.push_back({name, base::ReadFile(name, topology::kImportBytesMax)});
+      }
+    }
+    if (texts.empty()) {
+      return LiveDoctor();
+    }
+    const topology::Diagnosis diagnosis = topology::Examine(texts);
+    if (structured()) {
+      Show(topology::DiagnosisJson(diagnosis));
+    } else {
+      Show(DoctorLines(diagnosis, {.width = around_.paper.width, .wide = wide()}));
+    }
+    return diagnosis.unreadable          ? kExitUnreadable
+           : !diagnosis.findings.empty() ? kExitFindings
+                                         : kExitDone;
+  }
+
+  // The controller's own findings have the form of DiagnosisJson. TODO(the controller has no page
+  // /doctorz): until it has, doctor needs files.
+  static absl::StatusOr<int> LiveDoctor() {
+    return absl::UnimplementedError(
+        "the controller does not publish findings yet: give dumps to examine, for example: kubectl "
+        "asterism doctor fabric.txt (with ibnetdiscover > fabric.txt on a host of the fabric)");
   }
 
   // "tj/llama" and "trainingjob/llama" are the job too, as in kubectl.
@@ -347,10 +391,12 @@ int RunCommand(std::span<const std::string> words, const Surroundings& surroundi
     surroundings.out << *text;
     return kExitDone;
   }
+  // 1 of doctor says that there are findings.
+  const int failure = arguments->verb == Verb::kDoctor ? kExitUnreadable : kExitError;
   Command command(*std::move(arguments), surroundings);
   const absl::StatusOr<int> code = command.Run();
   if (!code.ok()) {
-    return Fail(surroundings, code.status(), command.misused() ? kExitUsage : kExitError);
+    return Fail(surroundings, code.status(), command.misused() ? kExitUsage : failure);
   }
   return *code;
 }

@@ -1,10 +1,10 @@
 #include "cli/topology_view.h"
 
-#include <algorithm>
-#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "cli/topology_folds.h"
 #include "fmt/format.h"
 #include "operator/node_ranges.h"
 
@@ -41,7 +41,7 @@ class TopologyRenderer {
           Line("no GPU node is known: nodes count once they show GPUs "
                "(status.allocatable) and match the controller's nodeSelector")};
     }
-    FindKinds();
+    folds_of_.emplace(tree_, last_level_);
     const size_t top = tree_.levels.size() - 1;
     for (size_t index = 0; index < tree_.domains[top].size(); ++index) {
       AddOne(top, tree_.domains[top][index], 0);
@@ -58,28 +58,6 @@ class TopologyRenderer {
   }
 
  private:
-  // Domains of a level and equal in all that is shown of them have one kind.
-  void FindKinds() {
-    kinds_.resize(tree_.levels.size());
-    for (size_t level = last_level_; level < tree_.levels.size(); ++level) {
-      std::map<std::vector<int64_t>, int64_t> known;
-      for (const TopologyDomain& domain : tree_.domains[level]) {
-        const GpuCounts& gpus = domain.gpus;
-        std::vector<int64_t> key = {
-            domain.nodes, domain.unusable_nodes, gpus.total, gpus.free, gpus.held, gpus.spare,
-            gpus.faulty};
-        if (level > last_level_) {
-          for (const size_t child : domain.children) {
-            key.push_back(kinds_[level - 1][child]);
-          }
-          std::sort(key.begin() + 7, key.end());
-        }
-        kinds_[level].push_back(
-            known.emplace(std::move(key), static_cast<int64_t>(known.size())).first->second);
-      }
-    }
-  }
-
   void AddChildren(size_t level, const TopologyDomain& parent, size_t depth) {
     if (level <= last_level_) {
       return;
@@ -92,7 +70,7 @@ class TopologyRenderer {
       }
       return;
     }
-    std::vector<std::vector<size_t>> groups = GroupsOf(level - 1, parent.children);
+    const std::vector<std::vector<size_t>> groups = folds_of_->GroupsOf(level - 1, parent.children);
     const size_t shown = groups.size() > kGroupsMax ? kGroupsMax - 1 : groups.size();
     for (size_t i = 0; i < shown; ++i) {
       const TopologyDomain& first = below[groups[i][0]];
@@ -107,26 +85,6 @@ class TopologyRenderer {
       AddRest(level - 1, {groups.begin() + static_cast<std::ptrdiff_t>(shown), groups.end()},
               depth);
     }
-  }
-
-  // Most free GPUs first: that is what one looks for. Then in topology order.
-  std::vector<std::vector<size_t>> GroupsOf(size_t level, const std::vector<size_t>& members) {
-    std::map<int64_t, std::vector<size_t>> by_kind;
-    for (const size_t member : members) {
-      by_kind[kinds_[level][member]].push_back(member);
-    }
-    std::vector<std::vector<size_t>> groups;
-    groups.reserve(by_kind.size());
-    for (auto& [kind, group] : by_kind) {
-      groups.push_back(std::move(group));
-    }
-    const auto& domains = tree_.domains[level];
-    std::sort(groups.begin(), groups.end(), [&](const auto& left, const auto& right) {
-      const int64_t left_free = domains[left[0]].gpus.free;
-      const int64_t right_free = domains[right[0]].gpus.free;
-      return left_free != right_free ? left_free > right_free : left[0] < right[0];
-    });
-    return groups;
   }
 
   Line& Start(size_t depth) { return lines_.emplace_back().AddSpaces(2 * depth); }
@@ -245,7 +203,7 @@ class TopologyRenderer {
   const TopologyViewOptions& options_;
   const bool folds_;
   size_t last_level_ = 0;
-  std::vector<std::vector<int64_t>> kinds_;  // by level and domain
+  std::optional<TopologyFolds> folds_of_;
   std::vector<Line> lines_;
 };
 

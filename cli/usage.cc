@@ -10,7 +10,12 @@ std::string_view DetailsOf(Verb verb) {
   switch (verb) {
     case Verb::kTopology:
       return "Equal domains share a line. --level LEVEL lists every domain down to that level,\n"
-             "-o wide all domains with their jobs.\n";
+             "-o wide all domains with their jobs, -o dot and -o svg draw a picture.\n";
+    case Verb::kDoctor:
+      return "FILE is any dump that is known (ibnetdiscover, iblinkinfo, nvidia-smi topo -m, NCCL "
+             "XML,\nSlurm topology, Node objects, cloud answers, also as .gz); - is standard "
+             "input. No cluster is asked\nthen.\nExit code: 0 clean, 1 findings, 2 unreadable "
+             "input.\n";
     case Verb::kExplain:
       return "Exit code: 0 it has its place or has ended well, 3 it waits, 4 it will never run as "
              "it "

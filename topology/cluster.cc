@@ -228,7 +228,10 @@ absl::StatusOr<Cluster> BuildCluster(std::vector<std::string> level_names,
   for (const NodeFacts& node : nodes) {
     RETURN_IF_ERROR(CheckNode(level_names, node));
   }
-  std::sort(nodes.begin(), nodes.end(), InTopologyOrder);
+  // Who lists nodes again lists them in the order that came out before.
+  if (!std::is_sorted(nodes.begin(), nodes.end(), InTopologyOrder)) {
+    std::sort(nodes.begin(), nodes.end(), InTopologyOrder);
+  }
   absl::flat_hash_set<std::string_view> seen;
   seen.reserve(nodes.size());
   for (const NodeFacts& node : nodes) {

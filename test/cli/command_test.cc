@@ -132,6 +132,38 @@ TEST_F(CommandTest, ExplainEndsWithTheOutcome) {
   EXPECT_THAT(Run({"explain", "waits", "-o", "yaml"}).out, HasSubstr("reason: NoCapacity"));
 }
 
+TEST_F(CommandTest, DoctorEndsWithWhatItFound) {
+  const std::string texts = std::string(ASTERISM_SOURCE_DIR) + "/test/golden/topology/";
+  const Ended clean = Run({"doctor", texts + "fabric-clean.ibnetdiscover"});
+  EXPECT_EQ(clean.code, kExitDone) << clean.error;
+  EXPECT_THAT(clean.out, HasSubstr("nothing is wrong"));
+  const Ended ill = Run({"doctor", texts + "fabric-crossed-short-missing.ibnetdiscover"});
+  EXPECT_EQ(ill.code, kExitFindings);
+  EXPECT_THAT(ill.out, AllOf(HasSubstr("crossed-rails"), HasSubstr("remedy  swap the two cables")));
+  const Ended broken = Run({"doctor", texts + "slurm-tree-broken.conf", texts + "kueue.yaml"});
+  EXPECT_EQ(broken.code, kExitUnreadable);
+  EXPECT_THAT(broken.out, AllOf(HasSubstr("undefined child row7"), HasSubstr("kueue_topology")));
+  EXPECT_EQ(Run({"doctor", "/no/such/file"}).code, kExitUnreadable);
+}
+
+TEST_F(CommandTest, DoctorAnswersProgramsToo) {
+  const std::string text =
+      std::string(ASTERISM_SOURCE_DIR) + "/test/golden/topology/nvlink-status.txt";
+  const Ended ended = Run({"doctor", text, "-o", "json"});
+  EXPECT_EQ(ended.code, kExitFindings);
+  const json answer = json::parse(ended.out);
+  EXPECT_EQ(answer["clean"], false);
+  EXPECT_EQ(answer["findings"][0]["kind"], "nvlink-link-down");
+  EXPECT_EQ(answer["texts"][0]["summary"]["status"], "ok");
+}
+
+TEST_F(CommandTest, DoctorWithoutFilesSaysWhatIsMissing) {
+  const Ended ended = Run({"doctor"});
+  EXPECT_EQ(ended.code, kExitUnreadable);
+  EXPECT_THAT(ended.error, HasSubstr("the controller does not publish findings yet"));
+  EXPECT_EQ(Run({"doctor", "-o", "svg", "x"}).code, kExitUsage);
+}
+
 TEST_F(CommandTest, AMissingJobIsNamedWithNearOnes) {
   Answer(kJobs, ListOf({TestJob("llama", 8), TestJob("bert", 8)}));
   Answer(std::string(kJobs) + "/lama",

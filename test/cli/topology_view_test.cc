@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "cli/topology_picture.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "test/cli/golden.h"
@@ -133,6 +134,37 @@ TEST(TopologyTree, WrongPagesAreErrorsThatNameTheField) {
   EXPECT_THAT(error(R"({"levels":["a"],"domains":[{"level":"a"},{"level":"a"}]})"),
               HasSubstr("twice"));
   EXPECT_TRUE(ParseTopologyTree("{}").ok());
+}
+
+TEST(TopologyPicture, TenThousandGpusFitOnePage) {
+  TestTopology page = MixedUse();
+  page.Fault(700);
+  const std::string svg = TopologySvg(TreeOf(page));
+  ExpectGolden("topology-picture-svg", svg);
+  EXPECT_LT(svg.size(), 16'000U);
+  ExpectGolden("topology-picture-dot", TopologyDot(TreeOf(page)));
+}
+
+TEST(TopologyPicture, SeveralLevelsNest) {
+  TestTopology page({"node", "slice", "leafgroup", "cluster"}, 96, {4, 6});
+  for (size_t node = 0; node < 20; ++node) {
+    page.Hold(node, 8, "research/llama");
+  }
+  ExpectGolden("topology-picture-levels-svg", TopologySvg(TreeOf(page)));
+}
+
+TEST(TopologyPicture, ForeignNamesCannotLeaveTheirPlace) {
+  TestTopology page({"node", "cluster"}, 2, {});
+  page.Name(0, "<script>\"&\x1b[31m");
+  page.Hold(0, 1, "a/b");
+  const std::string svg = TopologySvg(TreeOf(page));
+  EXPECT_THAT(svg, HasSubstr("&lt;script&gt;&quot;&amp;"));
+  EXPECT_EQ(svg.find('\x1b'), std::string::npos);
+  EXPECT_THAT(TopologyDot(TreeOf(page)), HasSubstr("<script>\\\"&"));
+}
+
+TEST(TopologyPicture, NoNodeIsAPictureToo) {
+  EXPECT_THAT(TopologySvg(TreeOf(TestTopology(kThree, 0, {4}))), HasSubstr("no GPU node is known"));
 }
 
 }  // namespace
