@@ -37,8 +37,8 @@ struct TerminatedContainer {
   absl::Time finished_at = absl::InfiniteFuture();
 };
 
-// A container that cannot start, and why: ErrImagePull, CreateContainerConfigError. One that is about
-// to start (ContainerCreating, PodInitializing) is none.
+// A container that cannot start, and why: ErrImagePull, CreateContainerConfigError. One that is
+// about to start (ContainerCreating, PodInitializing) is none.
 struct WaitingContainer {
   std::string name;
   std::string reason;

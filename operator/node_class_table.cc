@@ -147,8 +147,8 @@ base::Bitmap NodeClassTable::Allowed(const TemplateFit& fit) {
   // Never empty: the engine takes that for "all".
   base::Bitmap allowed(std::max<size_t>(classes_.size(), 1));
   for (size_t id = 0; id < classes_.size(); ++id) {
-    allowed.Set(id,
-                classes_[id].nodes > 0 && operators::Accepts(fit, classes_[id].labels, classes_[id].taints));
+    allowed.Set(id, classes_[id].nodes > 0 &&
+                        operators::Accepts(fit, classes_[id].labels, classes_[id].taints));
   }
   return allowed;
 }

@@ -8,6 +8,8 @@
 #include "feed_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "operator/direct_commit.h"
 
 namespace asterism::operators {
 namespace {
