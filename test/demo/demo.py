@@ -14,6 +14,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 import cluster  # noqa: E402
 import progress  # noqa: E402
 import show  # noqa: E402
+import training  # noqa: E402
 from home import Home  # noqa: E402
 from harness.failure import Failed  # noqa: E402
 
@@ -49,6 +50,8 @@ def start(home):
             home.take_down()
             raise
     show.everything(demo, seconds)
+    with home.extending():
+        training.show()
     print(f"\nAll of it took {time.monotonic() - began:.0f} s.\n")
     show.how_to_go_on(demo)
     return 0

@@ -18,6 +18,7 @@ from rig import components, places as rig_places, processes, readiness, state
 from rig.errors import ALREADY_RUNNING, RigError
 
 RIG = "demo"
+REAL_RIG = "demo-real"
 CONTROLLER_PID = "controller.pid"
 _STOP_GRACE_S = 5.0
 _CLEANUP_S = 60.0
@@ -74,9 +75,18 @@ class Home:
             (self / _STARTING).unlink()
             (self / "complete").touch()
 
+    @contextlib.contextmanager
+    def extending(self):
+        """Held while the second half starts. What goes wrong in it leaves the first half up."""
+        processes.write_own_pid(self / _STARTING)
+        try:
+            yield
+        finally:
+            (self / _STARTING).unlink(missing_ok=True)
+
     def take_down(self):
         """Ends and removes everything, whatever state it is in. Returns whether there was anything. Works inside `starting` too."""
-        found = self.folder.is_dir() or self.rig.exists()
+        found = self.folder.is_dir() or self.rig.exists() or state.Rig(REAL_RIG).exists()
         starting = processes.running_pid(self / _STARTING)
         if starting not in (None, os.getpid()):
             processes.send(self / _STARTING, signal.SIGTERM)    # it cleans up itself
@@ -90,7 +100,8 @@ class Home:
         for pid_file in self.pid_files():
             processes.stop(pid_file, _STOP_GRACE_S)
         # Also ends an `up` that is at work.
-        subprocess.run([places.RIG / "down", "--name", RIG], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+        for name in (RIG, REAL_RIG):
+            subprocess.run([places.RIG / "down", "--name", name], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
         if rig_places.is_own(self.folder):
             for entry in self.folder.iterdir():
                 entry.unlink()

@@ -6,7 +6,7 @@ import re
 import subprocess
 import time
 
-from cluster import AGENTS, GPUS_OF_NODE, MPI_IMAGE, ROOT, SECURITY, SYSTEM, gpu_id
+from real_cluster import AGENTS, GPUS_OF_NODE, MPI_IMAGE, ROOT, SECURITY, SYSTEM, gpu_id
 from harness.failure import Failed, require
 
 NAMESPACE = "tenant"
@@ -291,7 +291,7 @@ def a_real_torchrun_job_trains_to_the_loss_of_a_run_by_hand(cluster):
     cluster.rig.kubectl("create", "configmap", "ddp-tiny", f"--from-file={ROOT}/examples/ddp-tiny/train.py", "-n", "default", check=False)
     text = (ROOT / "examples/ddp-tiny/job.yaml").read_text(encoding="utf-8").replace('"300"', f'"{steps}"')
     cluster.rig.kubectl("apply", "-f", "-", text=text)
-    from cluster import RealJob  # pylint: disable=import-outside-toplevel
+    from real_cluster import RealJob  # pylint: disable=import-outside-toplevel
     job = RealJob(cluster, "ddp-tiny", "default")
     try:
         job.wait_state("Succeeded", patience_s=240)
