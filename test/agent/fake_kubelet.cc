@@ -50,7 +50,9 @@ void FakeKubelet::Stop() {
 
 bool FakeKubelet::AwaitRegistrations(const std::string& resource, int count) {
   absl::MutexLock lock(&mutex_);
-  const auto enough = [&] { return registrations_[resource] >= count; };
+  const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return registrations_[resource] >= count;
+  };
   return mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(10));
 }
 
