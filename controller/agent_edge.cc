@@ -10,7 +10,7 @@
 #include "asterism/v1/agent.grpc.pb.h"
 #include "base/strings.h"
 #include "controller/call_credentials.h"
-#include "controller/unary_call.h"
+#include "controller/grpc_status.h"
 #include "fmt/format.h"
 
 namespace asterism::controller {

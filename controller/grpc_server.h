@@ -19,7 +19,7 @@
 //
 // Bounds: 1 MiB a message, 24 KiB of headers, 128 calls a connection, 64 MiB for buffers of all; a
 // silent peer is asked every 60 s and dropped after 20 s more; one that pings more often than every
-// 10 s is cut off. The number of calls is bounded by call_gate.h.
+// 10 s is cut off. The number of calls is bounded by call_admission.h.
 //
 // Thread-safety: Start, Stop and the destructor belong to one owner. Cost: one thread of ours
 // beside those of gRPC.

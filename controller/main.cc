@@ -237,6 +237,7 @@ absl::Status Run() {
   grpc_server->Stop();
   edge->Stop();
   core.Stop();
+  placement.Stop();
   heartbeat.reset();
   plane.reset();
   client.reset();

@@ -255,13 +255,13 @@ TEST_F(GrpcServerTest, HeadersThatAreTooLargeAreRefused) {
 }
 
 TEST_F(GrpcServerTest, CallsAreBounded) {
-  Serve({.gate = {.calls_max = 0}});
+  Serve({.admission = {.calls_max = 0}});
   EXPECT_EQ(PlaceWith(*stub_).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(last_status().error_message(), HasSubstr("which is the limit"));
 }
 
 TEST_F(GrpcServerTest, AHundredStreamsAreServedAndNoMore) {
-  Serve({.gate = {.streams_max = 100}});
+  Serve({.admission = {.streams_max = 100, .streams_per_caller_max = 100}});
   cluster_.CreateJob("mine", 8 * 17);
   cluster_.Run(absl::Seconds(1));
   std::vector<std::unique_ptr<QueueReader>> readers;
