@@ -25,7 +25,6 @@
 #include "controller/control_plane.h"
 #include "controller/placement_desk.h"
 #include "controller/queue_watch.h"
-#include "controller/review_cache.h"
 #include "kube/client.h"
 
 namespace grpc {
@@ -35,7 +34,8 @@ class Service;
 namespace asterism::controller {
 
 struct PlacementEdgeOptions {
-  ReviewCacheOptions reviews;
+  CallerIdentityOptions identity;
+  AccessReviewOptions access;
   QueueWatchOptions watch;
   CallAdmissionOptions admission;
   absl::Duration default_deadline = absl::Seconds(10);  // of a call that states none
@@ -56,7 +56,6 @@ class PlacementEdge {
   PlacementEdge(Dependencies dependencies, PlacementEdgeOptions options);
   ~PlacementEdge();  // Stop
 
-  CallerIdentity& identity() { return identity_; }
   // Ends the threads; what is not done stays undone. After the server, before the plane.
   void Stop();
   // One for each server; see MakePlacementService.

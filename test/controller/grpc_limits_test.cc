@@ -1,6 +1,7 @@
 // What callers cannot do to the gRPC service: take all room, have work done in vain, or keep what
 // they were given.
 #include <algorithm>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "grpc_fixture.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/support/client_callback.h"
 
 namespace asterism::controller {
 namespace {
@@ -72,6 +74,58 @@ class GrpcLimitsTest : public GrpcFixture {
     return reader.status();
   }
 };
+
+// A stream of reflection that asks nothing.
+class SilentStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  explicit SilentStream(grpc::GenericStub& stub) {
+    stub.PrepareBidiStreamingCall(&context_,
+                                  "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                                  grpc::StubOptions(), this);
+    StartRead(&message_);
+    AddHold();
+    StartCall();
+  }
+  void End() {
+    context_.TryCancel();
+    RemoveHold();
+    done_.WaitForNotification();
+  }
+
+ private:
+  void OnDone(const grpc::Status& /*status*/) override { done_.Notify(); }
+
+  grpc::ClientContext context_;
+  grpc::ByteBuffer message_;
+  absl::Notification done_;
+};
+
+int ThreadsOfThisProcess() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Threads:")) {
+      return std::stoi(line.substr(8));
+    }
+  }
+  return 0;
+}
+
+TEST_F(GrpcLimitsTest, StreamsOfReflectionTakeNoThreadsWithoutBound) {
+  Serve();
+  EXPECT_TRUE(PlaceJob(JobJson(8), kAda).ok());
+  const int before = ThreadsOfThisProcess();
+  grpc::GenericStub stub(Channel());
+  std::vector<std::unique_ptr<SilentStream>> streams;
+  for (int i = 0; i < 100; ++i) {
+    streams.push_back(std::make_unique<SilentStream>(stub));
+  }
+  PumpFor(absl::Milliseconds(500));
+  EXPECT_LE(ThreadsOfThisProcess() - before, kReflectionThreadsMax + 4);
+  EXPECT_TRUE(PlaceJob(JobJson(8), kAda).ok());
+  for (const auto& stream : streams) {
+    stream->End();
+  }
+}
 
 // The core stands still, as behind a long piece of work.
 TEST_F(GrpcLimitsTest, CallsThatEndedKeepTheirRoomUntilTheirWorkIsOver) {
