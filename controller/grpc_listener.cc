@@ -123,16 +123,15 @@ absl::Status GrpcListener::Bind() {
 
 void GrpcListener::Start(Take take) {
   take_ = std::move(take);
-  thread_ = std::thread([this] { Run(); });
-  pthread_setname_np(thread_.native_handle(), "grpc-accept");
+  thread_.Post([this] { Run(); });
 }
 
 void GrpcListener::Stop() {
-  if (thread_.joinable()) {
+  if (wake_ >= 0) {
     const uint64_t one = 1;
     static_cast<void>(write(wake_, &one, sizeof(one)) == sizeof(one));
-    thread_.join();
   }
+  thread_.Stop();
   for (int* descriptor : {&listening_, &wake_}) {
     if (*descriptor >= 0) {
       close(std::exchange(*descriptor, -1));

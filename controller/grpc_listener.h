@@ -25,13 +25,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "base/executor.h"
 
 namespace asterism::controller {
 
@@ -81,7 +81,6 @@ class GrpcListener {
   int listening_ = -1;
   int wake_ = -1;  // an eventfd
   Take take_;
-  std::thread thread_;
 
   // Of the thread.
   base::SystemClock clock_;
@@ -89,6 +88,8 @@ class GrpcListener {
   size_t connections_ = 0;  // with those that were closed since the last look
   base::SteadyTime swept_;
   std::optional<base::SteadyTime> told_;
+
+  base::ThreadExecutor thread_{"grpc-accept"};
 };
 
 }  // namespace asterism::controller

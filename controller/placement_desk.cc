@@ -108,7 +108,7 @@ void PlacementDesk::Decide(const SharedCall& call, const AskedNames& names, Read
       }
       OnCore(call,
              [this, call, hypothesis = *std::move(hypothesis), done = std::move(done)]() mutable {
-               Ask(call, std::move(hypothesis), std::move(done));
+               FindFacts(call, std::move(hypothesis), std::move(done));
              });
     });
   };
@@ -118,28 +118,58 @@ void PlacementDesk::Decide(const SharedCall& call, const AskedNames& names, Read
   });
 }
 
-void PlacementDesk::Ask(const SharedCall& call, Hypothesis hypothesis, Answered done) {
+void PlacementDesk::FindFacts(const SharedCall& call, Hypothesis hypothesis, Answered done) {
+  if (!dependencies_.plane.leading()) {
+    done(NotLeadingError(dependencies_.plane));
+    return;
+  }
+  auto facts = operators::FactsFor(hypothesis.job, dependencies_.plane.environment());
+  InTurn(call, [this, call, hypothesis = std::move(hypothesis), facts = std::move(facts),
+                done = std::move(done)]() mutable {
+    Admit(call, std::move(hypothesis), facts, std::move(done));
+  });
+}
+
+void PlacementDesk::Admit(const SharedCall& call, Hypothesis hypothesis,
+                          const operators::AdmissionFacts& facts, Answered done) {
+  absl::StatusOr<operators::AskedJob> asked =
+      operators::AdmitAsked(std::move(hypothesis.job), facts);
+  if (!asked.ok()) {
+    done(absl::InvalidArgumentError(
+        fmt::format("training_job_json: {}", base::ToStd(asked.status().message()))));
+    return;
+  }
+  OnCore(call,
+         [this, call, job = *std::move(asked),
+          thought = Thought{std::move(hypothesis.names.ended_jobs), std::move(hypothesis.changes)},
+          done = std::move(done)]() mutable {
+           Ask(call, std::move(job), std::move(thought), std::move(done));
+         });
+}
+
+void PlacementDesk::Ask(const SharedCall& call, operators::AskedJob job, Thought thought,
+                        Answered done) {
   const ControlPlane& plane = dependencies_.plane;
   if (!plane.leading() || plane.jobs() == nullptr) {
     done(NotLeadingError(plane));
     return;
   }
   std::set<std::string> released;  // a job that is named twice ends once
-  for (const EndedJob& ended : hypothesis.names.ended_jobs) {
+  for (const EndedJob& ended : thought.ended_jobs) {
     const std::string key = KeyOfJob(ended.name.namespace_name, ended.name.name);
-    const auto job = plane.job_store().Find(key);
-    if (job == nullptr) {
+    const auto known = plane.job_store().Find(key);
+    if (known == nullptr) {
       done(absl::InvalidArgumentError(fmt::format(
           "{}: there is no TrainingJob {}: see `kubectl get tj -A`", ended.field, key)));
       return;
     }
-    released.insert(job->meta.uid);
+    released.insert(known->meta.uid);
   }
   const std::vector<std::string> uids(released.begin(), released.end());
   operators::PlacementQuestion question =
-      operators::AskPlacement(std::move(hypothesis.job), dependencies_.clock.Now(), uids,
-                              plane.environment(), plane.jobs()->dispatcher(), images_);
-  InTurn(call, [this, question = std::move(question), changes = std::move(hypothesis.changes),
+      operators::AskPlacement(std::move(job), dependencies_.clock.Now(), uids, plane.environment(),
+                              plane.jobs()->dispatcher(), images_);
+  InTurn(call, [this, question = std::move(question), changes = std::move(thought.changes),
                 done = std::move(done)]() mutable {
     done(operators::AnswerPlacement(question, changes, dependencies_.clock));
   });

@@ -401,7 +401,7 @@ void JobController::RefreshAdmission(JobState& state) {
   if (same_spec && placed) {
     return;
   }
-  Admission admission = Admit(*state.object, state.status, environment_);
+  Admission admission = Admit(*state.object, state.status, FactsFor(*state.object, environment_));
   if (placed && !admission.builder) {
     // What a change made impossible does not reach back to the pods that run.
     state.admission.refusal = std::move(admission.refusal);

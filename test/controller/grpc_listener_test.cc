@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -21,6 +22,11 @@ namespace asterism::controller {
 namespace {
 
 using ::testing::HasSubstr;
+
+void WaitFor(absl::Duration duration) {
+  absl::Notification never;
+  never.WaitForNotificationWithTimeout(duration);
+}
 
 class Socket {
  public:
@@ -82,7 +88,7 @@ class GrpcListenerTest : public ::testing::Test {
     sockets_.push_back(std::make_unique<Socket>());
     sockets_.back()->Connect(listener_->port(), host);
     for (int i = 0; i < 5000 && taken() == before && !sockets_.back()->Closed(); ++i) {
-      usleep(1000);
+      WaitFor(absl::Milliseconds(1));
     }
     return taken() > before;
   }
@@ -116,7 +122,7 @@ TEST_F(GrpcListenerTest, TheLastQuarterIsForPeersThatHaveNone) {
   EXPECT_TRUE(Takes(8) && Takes(9) && Takes(10));
   EXPECT_FALSE(Takes(11)) << "all are taken";
   CloseTaken(10);
-  usleep(200'000);
+  WaitFor(absl::Milliseconds(200));
   EXPECT_TRUE(Takes(11));
 }
 
@@ -142,14 +148,14 @@ TEST_F(GrpcListenerTest, ItListensOnWhenTheFilesHaveRunOut) {
     all.push_back(file);
   }
   early.Connect(listener_->port(), 1);
-  usleep(300'000);
+  WaitFor(absl::Milliseconds(300));
   EXPECT_EQ(taken(), 0u);
   for (const int file : all) {
     close(file);
   }
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   for (int i = 0; i < 5000 && taken() == 0; ++i) {
-    usleep(1000);
+    WaitFor(absl::Milliseconds(1));
   }
   EXPECT_EQ(taken(), 1u) << "it waited for its turn";
   EXPECT_TRUE(Takes(1));

@@ -411,6 +411,8 @@ TEST_F(GrpcServerTest, AStandbyPointsToTheLeader) {
       Eventually([&] { return cluster_.leader() != nullptr && cluster_.leader() != &served; }));
   ASSERT_TRUE(Eventually([&] { return reader->done(); }));
   EXPECT_EQ(reader->status().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(reader->status().error_message(), Not(HasSubstr("a holds the Lease")))
+      << "it does not send the caller to itself";
   EXPECT_TRUE(Eventually([&] { return Health() == "NOT_SERVING"; }));
   const int reviews = reviews_.token_reviews();
   ASSERT_TRUE(Eventually([&] { return served.leader() == "b"; }));
