@@ -18,13 +18,17 @@ constexpr kube::ResourceType kSubjectAccessReviews{"authorization.k8s.io", "v1",
                                                    "subjectaccessreviews", "SubjectAccessReview",
                                                    /*namespaced=*/false,   /*protobuf=*/false};
 
+// More are known only while as many ask.
+constexpr size_t kCallersKept = 1024;
+
 absl::Status Denied(const Caller& caller, const AccessRight& access) {
-  const std::string where = access.namespace_name.empty()
-                                ? std::string("in the whole cluster")
-                                : fmt::format("in namespace \"{}\"", access.namespace_name);
+  const bool everywhere = access.namespace_name.empty();
+  const std::string where = everywhere ? std::string("in the whole cluster")
+                                       : fmt::format("in namespace \"{}\"", access.namespace_name);
   return absl::PermissionDeniedError(fmt::format(
-      "\"{}\" may not {} {}.{} {}: ask for a Role with that verb, or call with another token",
-      caller.user, access.verb, access.resource, operators::kTrainingJobs.group, where));
+      "\"{}\" may not {} {}.{} {}: ask for a {} with that verb, or call with another token",
+      caller.user, access.verb, access.resource, operators::kTrainingJobs.group, where,
+      everywhere ? "ClusterRole and a ClusterRoleBinding" : "Role"));
 }
 
 std::string ReviewKey(const Caller& caller, const AccessRight& access) {
@@ -36,8 +40,23 @@ std::string ReviewKey(const Caller& caller, const AccessRight& access) {
 }  // namespace
 
 AccessReview::AccessReview(const base::Clock& clock, kube::Client& client,
-                           ReviewCacheOptions options)
-    : client_(client), cache_(clock, options) {}
+                           AccessReviewOptions options)
+    : clock_(clock),
+      client_(client),
+      options_(options),
+      cache_(clock, options.cache),
+      all_(clock, options.all_at_once, options.all_period) {}
+
+bool AccessReview::MayAsk(const std::string& caller) {
+  if (callers_.size() >= kCallersKept) {
+    for (auto next = callers_.begin(); next != callers_.end();) {
+      next = next->second.full() ? callers_.erase(next) : std::next(next);
+    }
+  }
+  const auto bucket =
+      callers_.try_emplace(caller, clock_, options_.caller_at_once, options_.caller_period);
+  return bucket.first->second.Take() && all_.Take();
+}
 
 void AccessReview::Review(const SharedCaller& caller, const AccessRight& access, Done done) {
   if (caller->component) {
@@ -80,6 +99,12 @@ void AccessReview::ReviewFrom(const SharedCaller& caller,
 
 void AccessReview::Ask(const Caller& caller, const AccessRight& access,
                        ReviewCache<bool>::Done done) {
+  if (!MayAsk(caller.key)) {
+    done(absl::ResourceExhaustedError(
+        "too many rights are asked about at this moment: call again later, about fewer jobs and "
+        "namespaces"));
+    return;
+  }
   json attributes = {{"verb", access.verb},
                      {"group", operators::kTrainingJobs.group},
                      {"version", operators::kTrainingJobs.version},

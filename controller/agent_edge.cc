@@ -10,7 +10,9 @@
 #include "asterism/v1/agent.grpc.pb.h"
 #include "base/strings.h"
 #include "controller/call_credentials.h"
-#include "controller/unary_call.h"
+#include "controller/call_cut.h"
+#include "controller/grpc_status.h"
+#include "controller/placement_desk.h"
 #include "fmt/format.h"
 
 namespace asterism::controller {
@@ -19,6 +21,8 @@ namespace {
 // Which node the pod of a ServiceAccount's token runs on (KEP-4193, since Kubernetes 1.30).
 constexpr const char* kNodeOfToken = "authentication.kubernetes.io/node-name";
 constexpr size_t kNodeNameMax = 253;
+// Of an agent that does not read, from the end of its stream.
+constexpr absl::Duration kEndPatience = absl::Seconds(1);
 
 }  // namespace
 
@@ -26,13 +30,27 @@ constexpr size_t kNodeNameMax = 253;
 class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v1::ControllerFrame>,
                                 public std::enable_shared_from_this<Stream> {
  public:
-  Stream(AgentEdge& edge, Credentials stream_credentials,
+  Stream(AgentEdge& edge, grpc::CallbackServerContext& context,
          std::shared_ptr<const std::atomic<bool>> retired)
-      : edge_(edge), credentials(std::move(stream_credentials)), retired_(std::move(retired)) {}
+      : edge_(edge),
+        credentials(CredentialsOf(context)),
+        retired_(std::move(retired)),
+        cut_(context, edge.timers_) {}
 
-  void Begin() {
-    self_ = shared_from_this();
-    ReadNext();
+  void Begin() { self_ = shared_from_this(); }
+  // Takes room of those who wait; false: there is none.
+  bool Wait() {
+    waiting_ = edge_.waiting_.fetch_add(1) < edge_.options_.streams_waiting_max;
+    if (!waiting_) {
+      edge_.waiting_.fetch_sub(1);
+    }
+    return waiting_;
+  }
+  // Attached, or gone.
+  void WaitNoMore() {
+    if (waiting_.exchange(false)) {
+      edge_.waiting_.fetch_sub(1);
+    }
   }
   void ReadNext() {
     absl::MutexLock lock(&mutex_);
@@ -51,6 +69,7 @@ class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v
   void End(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
     if (!std::exchange(ended_, true)) {
+      cut_.After(kEndPatience);
       Finish(ToGrpc(status));
     }
   }
@@ -67,7 +86,8 @@ class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v
   }
   void OnCancel() override { End(absl::CancelledError("the agent has gone")); }
   void OnDone() override {
-    edge_.open_.fetch_sub(1);
+    cut_.Over();
+    WaitNoMore();
     edge_.dependencies_.core.Post(
         [&edge = edge_, self = std::exchange(self_, nullptr)] { edge.OnGone(self); });
   }
@@ -78,11 +98,13 @@ class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v
   // On the core.
   const Credentials credentials;
   uint64_t number = 0;  // 0: not attached
-  bool greeted = false;
+  std::atomic<bool> greeted = false;
 
  private:
   const std::shared_ptr<const std::atomic<bool>> retired_;
   std::shared_ptr<Stream> self_;
+  std::atomic<bool> waiting_ = false;
+  CallCut cut_;
   absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   v1::AgentFrame frame_;
@@ -96,32 +118,45 @@ class AgentEdge::Service final : public v1::Agents::CallbackService {
 
   grpc::ServerBidiReactor<v1::AgentFrame, v1::ControllerFrame>* Attach(
       grpc::CallbackServerContext* context) override {
-    auto stream = std::make_shared<Stream>(edge_, CredentialsOf(*context), retired_);
-    const bool room = edge_.open_.fetch_add(1) < edge_.options_.streams_max;
+    auto stream = std::make_shared<Stream>(edge_, *context, retired_);
     stream->Begin();
-    if (!room) {
-      stream->End(absl::ResourceExhaustedError("too many agents are attached to this process"));
-    } else if (!edge_.dependencies_.plane.leading()) {
-      stream->End(absl::UnavailableError(
-          fmt::format("this process does not lead; {} does", edge_.dependencies_.plane.leader())));
+    if (const absl::Status status = LetIn(*stream); !status.ok()) {
+      stream->End(status);
     } else {
-      edge_.dependencies_.core.PostAfter(
-          edge_.options_.hello_limit, [weak = std::weak_ptr<Stream>(stream)] {
-            if (const auto late = weak.lock(); late != nullptr && !late->greeted) {
-              late->End(absl::DeadlineExceededError("no hello came"));
-            }
-          });
+      stream->ReadNext();
+      edge_.timers_.PostAfter(edge_.options_.hello_limit, [weak = std::weak_ptr<Stream>(stream)] {
+        if (const auto late = weak.lock(); late != nullptr && !late->greeted) {
+          late->End(absl::DeadlineExceededError("no hello came"));
+        }
+      });
     }
     return stream.get();
   }
 
  private:
+  // What can be said before anything is read.
+  absl::Status LetIn(Stream& stream) const {
+    if (!edge_.dependencies_.plane.leading()) {
+      return NotLeadingError(edge_.dependencies_.plane);
+    }
+    if (edge_.options_.certificate_needed && stream.credentials.certificate_name != kAgentName) {
+      return absl::UnauthenticatedError(fmt::format(
+          "the agent shows no certificate of {}: mount the Secret asterism-agent-tls", kAgentName));
+    }
+    return stream.Wait() ? absl::OkStatus()
+                         : absl::ResourceExhaustedError(
+                               "too many agents attach at this moment: call again later");
+  }
+
   AgentEdge& edge_;
   const std::shared_ptr<const std::atomic<bool>> retired_;
 };
 
 AgentEdge::AgentEdge(Dependencies dependencies, AgentEdgeOptions options)
-    : dependencies_(dependencies), options_(std::move(options)), look_timer_(dependencies_.core) {}
+    : dependencies_(dependencies),
+      options_(std::move(options)),
+      identity_(dependencies_.clock, dependencies_.client, options_.identity),
+      look_timer_(dependencies_.core) {}
 
 AgentEdge::~AgentEdge() = default;
 
@@ -162,17 +197,11 @@ void AgentEdge::OnHello(const std::shared_ptr<Stream>& stream, const v1::AgentHe
     stream->End(absl::InvalidArgumentError("hello: node is missing, or a name is too long"));
     return;
   }
-  if (options_.certificate_needed && stream->credentials.certificate_name != kAgentName) {
-    stream->End(absl::UnauthenticatedError(fmt::format(
-        "the agent shows no certificate of {}: mount the Secret asterism-agent-tls", kAgentName)));
-    return;
-  }
-  dependencies_.identity.Identify(
-      {.certificate_name = "", .bearer_token = stream->credentials.bearer_token},
-      alive_.Wrap(
-          [this, stream, hello](const absl::StatusOr<std::shared_ptr<const Caller>>& caller) {
-            Admit(stream, hello, caller);
-          }));
+  identity_.Identify({.certificate_name = "", .bearer_token = stream->credentials.bearer_token},
+                     alive_.Wrap([this, stream, hello](
+                                     const absl::StatusOr<std::shared_ptr<const Caller>>& caller) {
+                       Admit(stream, hello, caller);
+                     }));
 }
 
 absl::Status AgentEdge::CheckNode(const std::string& node, const Caller& caller) const {
@@ -200,10 +229,14 @@ void AgentEdge::Admit(const std::shared_ptr<Stream>& stream, const v1::AgentHell
   if (status.ok()) {
     status = CheckNode(hello.node(), **caller);
   }
+  if (status.ok() && streams_.size() >= options_.streams_max) {
+    status = absl::ResourceExhaustedError("too many agents are attached to this process");
+  }
   if (!status.ok()) {
     stream->End(status);
     return;
   }
+  stream->WaitNoMore();
   stream->number = ++last_number_;
   streams_[stream->number] = stream;
   dependencies_.agents.Attach(stream->number, hello);

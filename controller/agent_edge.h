@@ -4,17 +4,24 @@
 // client certificate and the token of their ServiceAccount, which the API server has bound to the
 // node that the agent speaks for.
 //
-//   AgentEdge edge({clock, core, identity, plane, agents}, {.certificate_needed = true, ...});
+//   AgentEdge edge({clock, core, client, plane, agents}, {.certificate_needed = true, ...});
 //   std::unique_ptr<grpc::Service> service = edge.MakeService(retired);
+//   edge.Stop();                                            // after the server
 //
 // A stream ends when this process leads no more, when another agent of the node attaches, or after
 // a frame that makes no sense. A frame is read when the one before has been dealt with, so a fast
 // agent waits and nothing piles up.
 //
+// Agents have room of their own: who shows no certificate of theirs is sent away before anything is
+// read, those who are not attached yet share streams_waiting_max, and their tokens are asked about
+// apart from those of other callers. An agent that does not read is cut off a second after its
+// stream has ended.
+//
 // Bounds: 16,384 streams; a hello within ten seconds.
 //
 // Thread-safety: MakeService from any thread; construct it before the core has work for it, destroy
-// it after the server has stopped and the core runs no more. Cost: two hops to the core a frame.
+// it after the server has stopped and the core runs no more. Cost: one thread; two hops to the core
+// a frame.
 #pragma once
 
 #include <atomic>
@@ -30,6 +37,7 @@
 #include "controller/caller_identity.h"
 #include "controller/certificate_plan.h"
 #include "controller/control_plane.h"
+#include "kube/client.h"
 
 namespace grpc {
 class Service;
@@ -44,14 +52,17 @@ struct AgentEdgeOptions {
   std::string user;                // system:serviceaccount:NAMESPACE:NAME
   absl::Duration hello_limit = absl::Seconds(10);
   absl::Duration look_period = absl::Seconds(1);  // whether this process still leads
-  size_t streams_max = 16'384;
+  size_t streams_max = 16'384;                    // that are attached
+  size_t streams_waiting_max = 256;               // that are not attached yet
+  CallerIdentityOptions identity;
 };
 
 class AgentEdge {
  public:
   struct Dependencies {
+    const base::Clock& clock;
     base::Executor& core;
-    CallerIdentity& identity;
+    kube::Client& client;
     ControlPlane& plane;
     AgentRegistry& agents;
   };
@@ -59,6 +70,8 @@ class AgentEdge {
   AgentEdge(Dependencies dependencies, AgentEdgeOptions options);
   ~AgentEdge();
 
+  // Ends the thread. After the server, before the plane.
+  void Stop() { timers_.Stop(); }
   std::unique_ptr<grpc::Service> MakeService(std::shared_ptr<const std::atomic<bool>> retired);
 
  private:
@@ -76,10 +89,12 @@ class AgentEdge {
 
   const Dependencies dependencies_;
   const AgentEdgeOptions options_;
-  std::atomic<size_t> open_ = 0;
+  CallerIdentity identity_;
+  std::atomic<size_t> waiting_ = 0;
   uint64_t last_number_ = 0;
   std::map<uint64_t, std::shared_ptr<Stream>> streams_;  // that are attached
   base::OwnedTimer look_timer_;
+  base::ThreadExecutor timers_{"agent-time"};
   base::Alive alive_;
 };
 

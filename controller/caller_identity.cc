@@ -70,10 +70,10 @@ std::shared_ptr<const Caller> CallerOf(const json& user) {
 }  // namespace
 
 CallerIdentity::CallerIdentity(const base::Clock& clock, kube::Client& client,
-                               ReviewCacheOptions options)
+                               CallerIdentityOptions options)
     : client_(client),
-      cache_(clock, options),
-      new_tokens_(clock, kNewTokensAtOnce, kNewTokenPeriod) {}
+      cache_(clock, options.reviews),
+      new_tokens_(clock, options.new_tokens_at_once, options.new_token_period) {}
 
 void CallerIdentity::Identify(const Credentials& credentials, Done done) {
   // Agents run on nodes, which are trusted less: their certificate opens nothing here.
@@ -82,6 +82,7 @@ void CallerIdentity::Identify(const Credentials& credentials, Done done) {
     auto caller = std::make_shared<Caller>();
     caller->component = true;
     caller->user = credentials.certificate_name;
+    caller->key = caller->user;  // those of users are digests
     done(SharedCaller(std::move(caller)));
     return;
   }

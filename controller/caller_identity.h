@@ -7,9 +7,9 @@
 //   identity.Identify(credentials, [](absl::StatusOr<std::shared_ptr<const Caller>> caller) {...});
 //
 // kUnauthenticated: neither, or the API server does not know the token. kUnavailable: the API
-// server gave no answer, so nobody knows. kResourceExhausted: more tokens came than we ask about:
-// kNewTokensAtOnce, then one every kNewTokenPeriod, so that strangers cannot keep the API server
-// busy. A token is kept as its SHA-256 only, and never logged.
+// server gave no answer, so nobody knows. kResourceExhausted: more tokens came than we ask about at
+// once, so that strangers cannot keep the API server busy. A token is kept as its SHA-256 only, and
+// never logged.
 //
 // Thread-safety: core executor only. Cost: one request to the API server for each token in 10 s.
 #pragma once
@@ -47,15 +47,19 @@ struct Caller {
   std::string key;  // equal for equal callers
 };
 
-inline constexpr int kNewTokensAtOnce = 300;
-inline constexpr absl::Duration kNewTokenPeriod = absl::Milliseconds(20);
+struct CallerIdentityOptions {
+  ReviewCacheOptions reviews;
+  // Tokens that are asked about at once, and then one every period.
+  int new_tokens_at_once = 300;
+  absl::Duration new_token_period = absl::Milliseconds(20);
+};
 
 class CallerIdentity {
  public:
   using SharedCaller = std::shared_ptr<const Caller>;
   using Done = absl::AnyInvocable<void(const absl::StatusOr<SharedCaller>&)>;
 
-  CallerIdentity(const base::Clock& clock, kube::Client& client, ReviewCacheOptions options);
+  CallerIdentity(const base::Clock& clock, kube::Client& client, CallerIdentityOptions options);
 
   void Identify(const Credentials& credentials, Done done);
 

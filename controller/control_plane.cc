@@ -283,7 +283,8 @@ void ControlPlane::OnNewLeader(const std::string& leader) {
 
 std::string ControlPlane::leader() const {
   absl::MutexLock lock(&mutex_);
-  return leader_;
+  // Our own name stays until another's is read: who has just lost the Lease knows of nobody.
+  return leader_ == identity_.name && !MayWrite() ? "" : leader_;
 }
 
 bool ControlPlane::MayWrite() const {

@@ -1,15 +1,11 @@
 #include "controller/grpc_server.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <string_view>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "fmt/format.h"
 #include "grpc/support/log.h"
 #include "grpc/support/time.h"
@@ -20,6 +16,7 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "server/tls_context.h"
 
 namespace asterism::controller {
 namespace {
@@ -33,7 +30,6 @@ struct Setting {
   int value;
 };
 constexpr Setting kSettings[] = {
-    {GRPC_ARG_ALLOW_REUSEPORT, 1},
     {GRPC_ARG_MAX_METADATA_SIZE, 24 << 10},
     {GRPC_ARG_MAX_CONCURRENT_STREAMS, 128},
     {GRPC_ARG_MAX_CONNECTION_IDLE_MS, 300'000},
@@ -44,54 +40,6 @@ constexpr Setting kSettings[] = {
     {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000},
     {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2},
 };
-
-std::string HostAndPort(std::string_view address, uint16_t port) {
-  const bool ipv6 = address.find(':') != std::string_view::npos;
-  return ipv6 ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
-}
-
-absl::Status CannotListen(const GrpcServerOptions& options, std::string_view why) {
-  return absl::FailedPreconditionError(
-      fmt::format("ports.grpc: cannot listen on {}: {}: end what uses the port, or choose another",
-                  HostAndPort(options.address, options.port), why));
-}
-
-// A port that is shared on purpose would be shared by accident, too: another program with the same
-// user could take half of the calls unseen. So we ask for it alone first.
-absl::Status CheckPortIsFree(const GrpcServerOptions& options) {
-  if (options.port == 0) {
-    return absl::OkStatus();
-  }
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-  auto* ipv4 = reinterpret_cast<sockaddr_in*>(&storage);
-  auto* ipv6 = reinterpret_cast<sockaddr_in6*>(&storage);
-  if (inet_pton(AF_INET, options.address.c_str(), &ipv4->sin_addr) == 1) {
-    ipv4->sin_family = AF_INET;
-    ipv4->sin_port = htons(options.port);
-    size = sizeof(sockaddr_in);
-  } else if (inet_pton(AF_INET6, options.address.c_str(), &ipv6->sin6_addr) == 1) {
-    ipv6->sin6_family = AF_INET6;
-    ipv6->sin6_port = htons(options.port);
-    size = sizeof(sockaddr_in6);
-  } else {
-    return absl::InvalidArgumentError(
-        fmt::format("--bind-address: \"{}\" is not an IP address: use 0.0.0.0, or :: for IPv6 too",
-                    options.address));
-  }
-  const int probe = socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int on = 1;
-  // What a closed connection leaves behind does not count.
-  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const bool free = probe >= 0 &&
-                    bind(probe, reinterpret_cast<const sockaddr*>(&storage), size) == 0 &&
-                    listen(probe, 1) == 0;
-  const int error = errno;
-  close(probe);
-  return free ? absl::OkStatus()
-              : CannotListen(options, error == EADDRINUSE ? "the port is taken"
-                                                          : "the system refuses the address");
-}
 
 std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const server::TlsMaterial* material) {
   if (material == nullptr) {
@@ -126,11 +74,17 @@ void SetUpGrpc() {
 
 // One server with one certificate.
 struct GrpcServer::Generation {
+  ~Generation() {
+    if (server != nullptr) {
+      ShutDown(*this, kStopGrace);  // nothing to do where it has been
+    }
+  }
+
   std::shared_ptr<const server::TlsMaterial> material;
   std::shared_ptr<std::atomic<bool>> retired = std::make_shared<std::atomic<bool>>(false);
   std::vector<std::unique_ptr<grpc::Service>> services;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
-  int port = 0;
 };
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServices services,
@@ -141,14 +95,18 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServices servi
         "tls: the gRPC service has no certificate: configure one, or plain text where the network "
         "is closed to strangers");
   }
-  RETURN_IF_ERROR(CheckPortIsFree(options));
   SetUpGrpc();
   std::unique_ptr<GrpcServer> server(
       new GrpcServer(std::move(services), std::move(serving), std::move(options)));
+  ASSIGN_OR_RETURN(server->listener_, GrpcListener::Listen(server->options_.listener));
   server::CertificateSource* const source = server->options_.certificates;
-  ASSIGN_OR_RETURN(server->current_,
-                   server->Listen(source == nullptr ? nullptr : source->Current()));
-  server->options_.port = static_cast<uint16_t>(server->current_->port);
+  ASSIGN_OR_RETURN(std::unique_ptr<Generation> first,
+                   server->Make(source == nullptr ? nullptr : source->Current()));
+  {
+    absl::MutexLock lock(&server->mutex_);
+    server->current_ = std::move(first);
+  }
+  server->listener_->Start([self = server.get()](int socket) { self->Connect(socket); });
   server->executor_.Post([self = server.get()] {
     self->TellHealth();
     self->Look();
@@ -168,8 +126,17 @@ GrpcServer::~GrpcServer() {
   Stop();
 }
 
-absl::StatusOr<std::unique_ptr<GrpcServer::Generation>> GrpcServer::Listen(
+absl::StatusOr<std::unique_ptr<GrpcServer::Generation>> GrpcServer::Make(
     std::shared_ptr<const server::TlsMaterial> material) {
+  // gRPC would take anything here, and fail each handshake.
+  if (material != nullptr) {
+    const auto clients = material->client_authorities.empty() ? server::Clients::kAnybody
+                                                              : server::Clients::kVerified;
+    if (const auto context = server::MakeTlsContext(*material, clients); !context.ok()) {
+      return absl::FailedPreconditionError(fmt::format(
+          "tls: gRPC does not take the certificate: {}", base::ToStd(context.status().message())));
+    }
+  }
   auto generation = std::make_unique<Generation>();
   generation->material = std::move(material);
   generation->services = services_.make(generation->retired);
@@ -178,26 +145,34 @@ absl::StatusOr<std::unique_ptr<GrpcServer::Generation>> GrpcServer::Listen(
     builder.AddChannelArgument(setting.name, setting.value);
   }
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
-  builder.SetResourceQuota(grpc::ResourceQuota("placement").Resize(kBufferBytesMax));
-  builder.AddListeningPort(HostAndPort(options_.address, options_.port),
-                           CredentialsFor(generation->material.get()), &generation->port);
+  builder.SetResourceQuota(
+      grpc::ResourceQuota("grpc").Resize(kBufferBytesMax).SetMaxThreads(kReflectionThreadsMax));
+  generation->acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      CredentialsFor(generation->material.get()));
   for (const auto& service : generation->services) {
     builder.RegisterService(service.get());
   }
   generation->server = builder.BuildAndStart();
-  if (generation->server == nullptr || generation->port == 0) {
-    return generation->material == nullptr
-               ? CannotListen(options_, "gRPC could not start")
-               : absl::FailedPreconditionError(
-                     "tls: gRPC does not take the certificate: give a chain and its key, both PEM");
+  if (generation->server == nullptr) {
+    return absl::InternalError("ports.grpc: gRPC could not start: see the log at level debug");
   }
   generation->server->GetHealthCheckService()->SetServingStatus(serving_());
   return generation;
 }
 
+void GrpcServer::Connect(int socket) {
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+  connection.fd = socket;
+  // Under the lock, since one that is shutting down would leave the socket open.
+  absl::MutexLock lock(&mutex_);
+  current_->acceptor->HandleNewConnection(&connection);
+}
+
 void GrpcServer::TellHealth() {
-  grpc::HealthCheckServiceInterface* health = current_->server->GetHealthCheckService();
   const bool serving = serving_();
+  absl::MutexLock lock(&mutex_);
+  grpc::HealthCheckServiceInterface* health = current_->server->GetHealthCheckService();
   health->SetServingStatus("", serving);
   for (const std::string& name : services_.names) {
     health->SetServingStatus(name, serving);
@@ -211,25 +186,37 @@ void GrpcServer::Look() {
   }
   look_timer_.Start(options_.look_period, [this] { Look(); });
   std::shared_ptr<const server::TlsMaterial> material = options_.certificates->Current();
-  if (material == current_->material || material == refused_) {
-    return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (material == current_->material || material == refused_) {
+      return;
+    }
   }
-  absl::StatusOr<std::unique_ptr<Generation>> next = Listen(material);
+  absl::StatusOr<std::unique_ptr<Generation>> next = Make(material);
   if (!next.ok()) {
     refused_ = std::move(material);
     base::LogWarning("grpc_certificate_refused", {{"error", std::string(next.status().message())}});
     return;
   }
-  const std::unique_ptr<Generation> before = std::exchange(current_, *std::move(next));
+  std::shared_ptr<Generation> before;
+  {
+    absl::MutexLock lock(&mutex_);
+    before = std::exchange(current_, *std::move(next));
+  }
   TellHealth();
-  base::LogInfo("grpc_certificate_renewed", {{"port", int{options_.port}}});
-  Retire(*before, options_.drain);
+  base::LogInfo("grpc_certificate_renewed", {{"port", int{port()}}});
+  Retire(*before);
+  drain_.Post([before, drain = options_.drain] { ShutDown(*before, drain); });
 }
 
-// Closes the listening socket at once; returns when all calls have ended, or `drain` is over.
-void GrpcServer::Retire(Generation& generation, absl::Duration drain) {
+// It gets no connection any more.
+void GrpcServer::Retire(Generation& generation) {
   *generation.retired = true;
   generation.server->GetHealthCheckService()->Shutdown();
+}
+
+// Returns when all calls have ended, or `drain` is over.
+void GrpcServer::ShutDown(Generation& generation, absl::Duration drain) {
   generation.server->Shutdown(
       gpr_time_add(gpr_now(GPR_CLOCK_REALTIME),
                    gpr_time_from_millis(absl::ToInt64Milliseconds(drain), GPR_TIMESPAN)));
@@ -239,11 +226,20 @@ void GrpcServer::Stop() {
   if (std::exchange(stopped_, true)) {
     return;
   }
-  executor_.Stop();
-  if (current_ != nullptr) {
-    Retire(*current_, kStopGrace);
-    current_.reset();
+  if (listener_ != nullptr) {
+    listener_->Stop();
   }
+  executor_.Stop();
+  std::unique_ptr<Generation> last;
+  {
+    absl::MutexLock lock(&mutex_);
+    last = std::move(current_);
+  }
+  if (last != nullptr) {
+    Retire(*last);
+    ShutDown(*last, kStopGrace);
+  }
+  drain_.Stop();  // those that wait there end with it
 }
 
 }  // namespace asterism::controller

@@ -1,10 +1,12 @@
 #include "controller/http_edge.h"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/open_files.h"
 #include "base/status_macros.h"
 #include "controller/cluster_metrics.h"
 #include "controller/ledger_page.h"
@@ -104,6 +106,9 @@ absl::StatusOr<std::unique_ptr<HttpEdge>> HttpEdge::Start(const Dependencies& de
     }
     return all;
   };
+  // Two servers, beside the gRPC service and what the controller itself needs.
+  const int connections_max = std::min(server::HttpServerOptions().connections_max,
+                                       static_cast<int>(base::OpenFileLimit() / 8));
   std::unique_ptr<HttpEdge> edge(new HttpEdge());
   ASSIGN_OR_RETURN(edge->extender_,
                    server::HttpServer::Start(
@@ -113,7 +118,8 @@ absl::StatusOr<std::unique_ptr<HttpEdge>> HttpEdge::Start(const Dependencies& de
                         .threads = 2,
                         .certificates = dependencies.certificate.source(),
                         .clients = dependencies.certificate.extender_clients(),
-                        .client_name = dependencies.certificate.extender_client_name()}));
+                        .client_name = dependencies.certificate.extender_client_name(),
+                        .connections_max = connections_max}));
   ASSIGN_OR_RETURN(
       edge->diagnosis_,
       server::HttpServer::Start(dependencies.clock,
@@ -123,7 +129,8 @@ absl::StatusOr<std::unique_ptr<HttpEdge>> HttpEdge::Start(const Dependencies& de
                                 dependencies.metrics,
                                 {.address = address,
                                  .port = static_cast<uint16_t>(configuration.ports.metrics),
-                                 .certificates = dependencies.certificate.source()}));
+                                 .certificates = dependencies.certificate.source(),
+                                 .connections_max = connections_max}));
   return edge;
 }
 

@@ -22,6 +22,7 @@
 #include "base/executor.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/open_files.h"
 #include "base/rng.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
@@ -59,6 +60,8 @@ namespace {
 
 constexpr absl::Duration kReloadInterval = absl::Seconds(10);
 constexpr absl::Duration kStopPatience = absl::Seconds(10);
+// Below it connections of the ports are few enough to matter.
+constexpr size_t kOpenFilesWanted = 4096;
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
@@ -169,6 +172,12 @@ absl::Status Run() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
+  if (const size_t files = base::RaiseOpenFileLimit(); files < kOpenFilesWanted) {
+    base::LogWarning("open_files_limit_low",
+                     {{"limit", uint64_t{files}},
+                      {"remedy", "raise the hard limit (RLIMIT_NOFILE) of the container runtime"}});
+  }
+
   base::SystemClock clock;
   base::Rng rng(base::Rng::SystemSeed());
   base::MetricRegistry registry;
@@ -201,7 +210,7 @@ absl::Status Run() {
                                    configuration, absl::GetFlag(FLAGS_bind_address)));
   PlacementEdge placement({clock, core, *client, *plane, registry}, {});
   AgentEdge agent_edge(
-      {core, placement.identity(), *plane, plane->agents()},
+      {clock, core, *client, *plane, plane->agents()},
       {.certificate_needed = configuration.tls.mode != TlsMode::kPlain,
        .user = fmt::format("system:serviceaccount:{}:{}", configuration.agents.namespace_name,
                            configuration.agents.service_account)});
@@ -209,8 +218,8 @@ absl::Status Run() {
       const auto grpc_server,
       GrpcServer::Start(ServicesOf(placement, configuration.agents.enabled ? &agent_edge : nullptr),
                         [&plane] { return plane->leading(); },
-                        {.address = absl::GetFlag(FLAGS_bind_address),
-                         .port = static_cast<uint16_t>(configuration.ports.grpc),
+                        {.listener = {.address = absl::GetFlag(FLAGS_bind_address),
+                                      .port = static_cast<uint16_t>(configuration.ports.grpc)},
                          .certificates = certificate->source(),
                          .plain = configuration.tls.mode == TlsMode::kPlain}));
   base::LogInfo("started", {{"identity", identity.name},
@@ -237,6 +246,8 @@ absl::Status Run() {
   grpc_server->Stop();
   edge->Stop();
   core.Stop();
+  placement.Stop();
+  agent_edge.Stop();
   heartbeat.reset();
   plane.reset();
   client.reset();

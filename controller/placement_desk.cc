@@ -7,6 +7,7 @@
 #include "asterism/v1/placement.pb.h"
 #include "base/strings.h"
 #include "controller/ledger_message.h"
+#include "controller/object_names.h"
 #include "controller/placement_messages.h"
 #include "controller/visible_namespaces.h"
 #include "fmt/format.h"
@@ -28,108 +29,163 @@ absl::Status NotLeadingError(const ControlPlane& plane) {
       leader.empty() ? "nobody is known to lead" : fmt::format("{} holds the Lease", leader)));
 }
 
-void PlacementDesk::Place(const SharedCaller& caller, const Shared<v1::PlaceRequest>& request,
+void PlacementDesk::OnCore(const SharedCall& call, base::Work work) {
+  dependencies_.core.Post([call, work = std::move(work)]() mutable {
+    if (call->wanted()) {
+      work();
+    }
+  });
+}
+
+void PlacementDesk::InTurn(const SharedCall& call, base::Work work) {
+  dependencies_.turns.Post(call->caller()->key, [call, work = std::move(work)]() mutable {
+    if (call->wanted()) {
+      work();
+    }
+  });
+}
+
+void PlacementDesk::Place(const SharedCall& call, Shared<v1::PlaceRequest> request,
                           Done<v1::PlaceResponse> done) {
-  dependencies_.worker.Post([this, caller, request, done = std::move(done)]() mutable {
-    absl::StatusOr<operators::TrainingJob> job = ReadAskedJob(request->training_job_json());
-    if (!job.ok()) {
-      done(job.status());
-      return;
-    }
-    Decide(caller, {.job = *std::move(job)},
-           [done = std::move(done)](absl::StatusOr<operators::PlacementAnswer> answer) mutable {
-             if (!answer.ok()) {
-               done(answer.status());
-               return;
-             }
-             v1::PlaceResponse response;
-             FillDecision(*answer, *response.mutable_decision());
-             done(std::move(response));
-           });
-  });
+  const absl::StatusOr<AskedNames> names = ReadAskedNames(*request);
+  if (!names.ok()) {
+    done(names.status());
+    return;
+  }
+  Decide(
+      call, *names, [request = std::move(request)] { return ReadHypothesis(*request); },
+      [done = std::move(done)](absl::StatusOr<operators::PlacementAnswer> answer) mutable {
+        if (!answer.ok()) {
+          done(answer.status());
+          return;
+        }
+        v1::PlaceResponse response;
+        FillDecision(*answer, *response.mutable_decision());
+        done(std::move(response));
+      });
 }
 
-void PlacementDesk::WhatIf(const SharedCaller& caller, const Shared<v1::WhatIfRequest>& request,
+void PlacementDesk::WhatIf(const SharedCall& call, Shared<v1::WhatIfRequest> request,
                            Done<v1::WhatIfResponse> done) {
-  dependencies_.worker.Post([this, caller, request, done = std::move(done)]() mutable {
-    absl::StatusOr<Hypothesis> hypothesis = ReadHypothesis(*request);
-    if (!hypothesis.ok()) {
-      done(hypothesis.status());
-      return;
-    }
-    Decide(caller, *std::move(hypothesis),
-           [done = std::move(done)](absl::StatusOr<operators::PlacementAnswer> answer) mutable {
-             if (!answer.ok()) {
-               done(answer.status());
-               return;
-             }
-             v1::WhatIfResponse response;
-             FillDecision(*answer, *response.mutable_decision());
-             done(std::move(response));
-           });
-  });
+  const absl::StatusOr<AskedNames> names = ReadAskedNames(*request);
+  if (!names.ok()) {
+    done(names.status());
+    return;
+  }
+  Decide(
+      call, *names, [request = std::move(request)] { return ReadHypothesis(*request); },
+      [done = std::move(done)](absl::StatusOr<operators::PlacementAnswer> answer) mutable {
+        if (!answer.ok()) {
+          done(answer.status());
+          return;
+        }
+        v1::WhatIfResponse response;
+        FillDecision(*answer, *response.mutable_decision());
+        done(std::move(response));
+      });
 }
 
-void PlacementDesk::Decide(const SharedCaller& caller, Hypothesis hypothesis, Answered done) {
+void PlacementDesk::Decide(const SharedCall& call, const AskedNames& names, Read read,
+                           Answered done) {
   // Who may create a job may know where it would run; what others hold, who may read them.
   std::vector<AccessRight> accesses = {
-      {.verb = "create", .namespace_name = hypothesis.job.meta.namespace_name}};
-  for (const kube::ObjectName& job : hypothesis.ended_jobs) {
-    accesses.push_back({.verb = "get", .namespace_name = job.namespace_name, .name = job.name});
+      {.verb = "create", .namespace_name = names.job.namespace_name}};
+  for (const EndedJob& job : names.ended_jobs) {
+    accesses.push_back(
+        {.verb = "get", .namespace_name = job.name.namespace_name, .name = job.name.name});
   }
-  dependencies_.core.Post([this, caller, accesses = std::move(accesses),
-                           hypothesis = std::move(hypothesis), done = std::move(done)]() mutable {
-    dependencies_.access.ReviewAll(caller, std::move(accesses),
-                                   [this, hypothesis = std::move(hypothesis),
-                                    done = std::move(done)](const absl::Status& status) mutable {
-                                     if (!status.ok()) {
-                                       done(status);
-                                       return;
-                                     }
-                                     Ask(std::move(hypothesis), std::move(done));
-                                   });
+  auto read_and_ask = [this, call, read = std::move(read),
+                       done = std::move(done)](const absl::Status& allowed) mutable {
+    if (!allowed.ok()) {
+      done(allowed);
+      return;
+    }
+    InTurn(call, [this, call, read = std::move(read), done = std::move(done)]() mutable {
+      absl::StatusOr<Hypothesis> hypothesis = read();
+      if (!hypothesis.ok()) {
+        done(hypothesis.status());
+        return;
+      }
+      OnCore(call,
+             [this, call, hypothesis = *std::move(hypothesis), done = std::move(done)]() mutable {
+               FindFacts(call, std::move(hypothesis), std::move(done));
+             });
+    });
+  };
+  OnCore(call, [this, call, accesses = std::move(accesses),
+                read_and_ask = std::move(read_and_ask)]() mutable {
+    dependencies_.access.ReviewAll(call->caller(), std::move(accesses), std::move(read_and_ask));
   });
 }
 
-void PlacementDesk::Ask(Hypothesis hypothesis, Answered done) {
+void PlacementDesk::FindFacts(const SharedCall& call, Hypothesis hypothesis, Answered done) {
+  if (!dependencies_.plane.leading()) {
+    done(NotLeadingError(dependencies_.plane));
+    return;
+  }
+  auto facts = operators::FactsFor(hypothesis.job, dependencies_.plane.environment());
+  InTurn(call, [this, call, hypothesis = std::move(hypothesis), facts = std::move(facts),
+                done = std::move(done)]() mutable {
+    Admit(call, std::move(hypothesis), facts, std::move(done));
+  });
+}
+
+void PlacementDesk::Admit(const SharedCall& call, Hypothesis hypothesis,
+                          const operators::AdmissionFacts& facts, Answered done) {
+  absl::StatusOr<operators::AskedJob> asked =
+      operators::AdmitAsked(std::move(hypothesis.job), facts);
+  if (!asked.ok()) {
+    done(absl::InvalidArgumentError(
+        fmt::format("training_job_json: {}", base::ToStd(asked.status().message()))));
+    return;
+  }
+  OnCore(call,
+         [this, call, job = *std::move(asked),
+          thought = Thought{std::move(hypothesis.names.ended_jobs), std::move(hypothesis.changes)},
+          done = std::move(done)]() mutable {
+           Ask(call, std::move(job), std::move(thought), std::move(done));
+         });
+}
+
+void PlacementDesk::Ask(const SharedCall& call, operators::AskedJob job, Thought thought,
+                        Answered done) {
   const ControlPlane& plane = dependencies_.plane;
   if (!plane.leading() || plane.jobs() == nullptr) {
     done(NotLeadingError(plane));
     return;
   }
   std::set<std::string> released;  // a job that is named twice ends once
-  for (const kube::ObjectName& name : hypothesis.ended_jobs) {
-    const auto job = plane.job_store().Find(KeyOfJob(name.namespace_name, name.name));
-    if (job == nullptr) {
-      done(absl::InvalidArgumentError(
-          fmt::format("remove_job: there is no TrainingJob {}/{}: see `kubectl get tj -A`",
-                      name.namespace_name, name.name)));
+  for (const EndedJob& ended : thought.ended_jobs) {
+    const std::string key = KeyOfJob(ended.name.namespace_name, ended.name.name);
+    const auto known = plane.job_store().Find(key);
+    if (known == nullptr) {
+      done(absl::InvalidArgumentError(fmt::format(
+          "{}: there is no TrainingJob {}: see `kubectl get tj -A`", ended.field, key)));
       return;
     }
-    released.insert(job->meta.uid);
+    released.insert(known->meta.uid);
   }
   const std::vector<std::string> uids(released.begin(), released.end());
   operators::PlacementQuestion question =
-      operators::AskPlacement(std::move(hypothesis.job), dependencies_.clock.Now(), uids,
-                              plane.environment(), plane.jobs()->dispatcher(), images_);
-  dependencies_.worker.Post([this, question = std::move(question),
-                             changes = std::move(hypothesis.changes),
-                             done = std::move(done)]() mutable {
+      operators::AskPlacement(std::move(job), dependencies_.clock.Now(), uids, plane.environment(),
+                              plane.jobs()->dispatcher(), images_);
+  InTurn(call, [this, question = std::move(question), changes = std::move(thought.changes),
+                done = std::move(done)]() mutable {
     done(operators::AnswerPlacement(question, changes, dependencies_.clock));
   });
 }
 
-void PlacementDesk::Explain(const SharedCaller& caller, const Shared<v1::ExplainRequest>& request,
+void PlacementDesk::Explain(const SharedCall& call, Shared<v1::ExplainRequest> request,
                             Done<v1::ExplainResponse> done) {
   const v1::JobName& job = request->job();
-  if (job.namespace_().empty() || job.name().empty()) {
-    done(absl::InvalidArgumentError(
-        fmt::format("job.{}: is missing: give namespace and name of a TrainingJob",
-                    job.namespace_().empty() ? "namespace" : "name")));
+  absl::Status named = CheckNamespaceName("job.namespace", job.namespace_());
+  named.Update(CheckObjectName("job.name", job.name()));
+  if (!named.ok()) {
+    done(named);
     return;
   }
   dependencies_.access.Review(
-      caller, {.verb = "get", .namespace_name = job.namespace_(), .name = job.name()},
+      call->caller(), {.verb = "get", .namespace_name = job.namespace_(), .name = job.name()},
       [this, request, done = std::move(done)](const absl::Status& status) mutable {
         if (!status.ok()) {
           done(status);
@@ -161,13 +217,12 @@ void PlacementDesk::TellJob(const v1::ExplainRequest& request, Done<v1::ExplainR
   done(std::move(response));
 }
 
-void PlacementDesk::GetLedger(const SharedCaller& caller,
-                              const Shared<v1::GetLedgerRequest>& request,
+void PlacementDesk::GetLedger(const SharedCall& call, Shared<v1::GetLedgerRequest> request,
                               Done<v1::GetLedgerResponse> done) {
-  const auto answer = [this, request](const std::shared_ptr<const scheduler::LedgerView>& view,
-                                      const VisibleNamespaces& visible,
-                                      Done<v1::GetLedgerResponse> told) {
-    dependencies_.worker.Post([this, request, view, visible, told = std::move(told)]() mutable {
+  const auto answer = [this, call, request](
+                          const std::shared_ptr<const scheduler::LedgerView>& view,
+                          const VisibleNamespaces& visible, Done<v1::GetLedgerResponse> told) {
+    InTurn(call, [this, request, view, visible, told = std::move(told)]() mutable {
       v1::GetLedgerResponse response;
       const absl::Status status =
           FillLedger(*view, dependencies_.plane.gpu_resources(), *request, visible, response);
@@ -179,8 +234,8 @@ void PlacementDesk::GetLedger(const SharedCaller& caller,
     });
   };
   dependencies_.access.Review(
-      caller, {.verb = "get", .resource = "clustertopologies", .name = "cluster"},
-      [this, caller, request, answer, done = std::move(done)](const absl::Status& status) mutable {
+      call->caller(), {.verb = "get", .resource = "clustertopologies", .name = "cluster"},
+      [this, call, request, answer, done = std::move(done)](const absl::Status& status) mutable {
         const auto view = dependencies_.plane.view();
         if (!status.ok() || !dependencies_.plane.leading() || view == nullptr) {
           done(status.ok() ? NotLeadingError(dependencies_.plane) : status);
@@ -194,7 +249,7 @@ void PlacementDesk::GetLedger(const SharedCaller& caller,
         for (const auto& [uid, gang] : view->gangs) {
           namespaces.emplace(NamespaceOf(gang->name));
         }
-        FindVisibleNamespaces(dependencies_.access, caller, std::move(namespaces),
+        FindVisibleNamespaces(dependencies_.access, call->caller(), std::move(namespaces),
                               [view, answer, done = std::move(done)](
                                   const absl::StatusOr<VisibleNamespaces>& visible) mutable {
                                 if (!visible.ok()) {

@@ -3,14 +3,18 @@
 // Answers the questions of asterism.v1.Placement that have one answer: looks up what the caller may
 // ask, takes what is needed from the core, and works the rest out beside it.
 //
-//   PlacementDesk desk({clock, core, worker, plane, access});
-//   desk.Place(caller, request, [](absl::StatusOr<v1::PlaceResponse> response) { ... });
+//   PlacementDesk desk({clock, core, turns, plane, access});
+//   desk.Place(call, request, [](absl::StatusOr<v1::PlaceResponse> response) { ... });
 //
 // A dry run is decided by operator/placement_question.h, as the operator itself decides.
 //
-// Thread-safety: methods on the core executor; `done` is called once, there or on the worker. The
-// desk outlives both executors' work. Cost: the core is held for 0.2 ms and 100 ns a node; reading
-// a large job and deciding run on the worker.
+// Rights come first: before a job is read there is only a look for its name. Whatever is left to do
+// for a call that has ended is skipped, and then nobody hears of it.
+//
+// Thread-safety: Place and WhatIf in the caller's turn on the worker, the others on the core
+// executor; `done` is called at most once, on either. The desk outlives both executors' work. Cost:
+// the core is held for some 20 us and 100 ns a node, however large the job is; reading it, building
+// its pod and deciding run on the worker.
 #pragma once
 
 #include <memory>
@@ -22,6 +26,8 @@
 #include "base/clock.h"
 #include "base/executor.h"
 #include "controller/access_review.h"
+#include "controller/call_admission.h"
+#include "controller/caller_turns.h"
 #include "controller/control_plane.h"
 #include "controller/hypothesis.h"
 #include "operator/placement_question.h"
@@ -47,11 +53,11 @@ class PlacementDesk {
   struct Dependencies {
     const base::Clock& clock;
     base::Executor& core;
-    base::Executor& worker;
+    CallerTurns& turns;
     ControlPlane& plane;
     AccessReview& access;
   };
-  using SharedCaller = std::shared_ptr<const Caller>;
+  using SharedCall = std::shared_ptr<AdmittedCall>;
   template <typename Request>
   using Shared = std::shared_ptr<const Request>;
   template <typename Response>
@@ -59,21 +65,34 @@ class PlacementDesk {
 
   explicit PlacementDesk(Dependencies dependencies) : dependencies_(dependencies) {}
 
-  void Place(const SharedCaller& caller, const Shared<v1::PlaceRequest>& request,
+  void Place(const SharedCall& call, Shared<v1::PlaceRequest> request,
              Done<v1::PlaceResponse> done);
-  void WhatIf(const SharedCaller& caller, const Shared<v1::WhatIfRequest>& request,
+  void WhatIf(const SharedCall& call, Shared<v1::WhatIfRequest> request,
               Done<v1::WhatIfResponse> done);
-  void Explain(const SharedCaller& caller, const Shared<v1::ExplainRequest>& request,
+  void Explain(const SharedCall& call, Shared<v1::ExplainRequest> request,
                Done<v1::ExplainResponse> done);
-  void GetLedger(const SharedCaller& caller, const Shared<v1::GetLedgerRequest>& request,
+  void GetLedger(const SharedCall& call, Shared<v1::GetLedgerRequest> request,
                  Done<v1::GetLedgerResponse> done);
 
  private:
   using Answered = Done<operators::PlacementAnswer>;
 
-  // Rights, then the question, then the answer.
-  void Decide(const SharedCaller& caller, Hypothesis hypothesis, Answered done);
-  void Ask(Hypothesis hypothesis, Answered done);
+  // What is to be different from now.
+  struct Thought {
+    std::vector<EndedJob> ended_jobs;
+    std::vector<scheduler::ClusterChange> changes;
+  };
+  using Read = absl::AnyInvocable<absl::StatusOr<Hypothesis>()>;
+
+  // Skip what nobody waits for any more.
+  void OnCore(const SharedCall& call, base::Work work);
+  void InTurn(const SharedCall& call, base::Work work);
+  // Rights, the job, what the cluster says about it, the admission, the question, the answer.
+  void Decide(const SharedCall& call, const AskedNames& names, Read read, Answered done);
+  void FindFacts(const SharedCall& call, Hypothesis hypothesis, Answered done);
+  void Admit(const SharedCall& call, Hypothesis hypothesis, const operators::AdmissionFacts& facts,
+             Answered done);
+  void Ask(const SharedCall& call, operators::AskedJob job, Thought thought, Answered done);
   void TellJob(const v1::ExplainRequest& request, Done<v1::ExplainResponse> done);
 
   const Dependencies dependencies_;

@@ -10,23 +10,34 @@ namespace asterism::controller {
 PlacementEdge::PlacementEdge(Dependencies dependencies, PlacementEdgeOptions options)
     : dependencies_(dependencies),
       options_(options),
-      gate_(dependencies_.clock, dependencies_.registry, options_.gate),
-      identity_(dependencies_.clock, dependencies_.client, options_.reviews),
-      access_(dependencies_.clock, dependencies_.client, options_.reviews),
-      desk_({dependencies_.clock, dependencies_.core, worker_, dependencies_.plane, access_}),
-      watch_({dependencies_.clock, dependencies_.core, worker_, dependencies_.plane, identity_,
+      admission_(dependencies_.clock, dependencies_.registry, options_.admission),
+      identity_(dependencies_.clock, dependencies_.client, options_.identity),
+      access_(dependencies_.clock, dependencies_.client, options_.access),
+      turns_(worker_),
+      desk_({dependencies_.clock, dependencies_.core, turns_, dependencies_.plane, access_}),
+      watch_({dependencies_.clock, dependencies_.core, turns_, dependencies_.plane, identity_,
               access_},
              options_.watch) {}
+
+PlacementEdge::~PlacementEdge() {
+  Stop();
+}
+
+void PlacementEdge::Stop() {
+  worker_.Stop();
+  timers_.Stop();
+}
 
 std::unique_ptr<grpc::Service> PlacementEdge::MakeService(
     std::shared_ptr<const std::atomic<bool>> retired) {
   return MakePlacementService({.core = dependencies_.core,
-                               .worker = worker_,
+                               .turns = turns_,
+                               .timers = timers_,
                                .plane = dependencies_.plane,
                                .identity = identity_,
                                .desk = desk_,
                                .watch = watch_,
-                               .gate = gate_,
+                               .admission = admission_,
                                .default_deadline = options_.default_deadline},
                               std::move(retired));
 }

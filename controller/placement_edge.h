@@ -4,10 +4,11 @@
 // watch that answer, and a thread for what takes long.
 //
 //   PlacementEdge edge({clock, core, client, plane, registry}, {});
-//   StatusOr<...> server = GrpcServer::Start(edge, [&] { return plane.leading(); }, options);
+//   StatusOr<...> server = GrpcServer::Start(ServicesOf(edge, nullptr), ...);
+//   server->Stop(); edge.Stop();
 //
 // Thread-safety: construct it before the core has work for it; destroy it after the server has
-// stopped and the core runs no more. Cost: one thread.
+// stopped and the core runs no more. Cost: two threads.
 #pragma once
 
 #include <atomic>
@@ -18,12 +19,12 @@
 #include "base/executor.h"
 #include "base/metrics.h"
 #include "controller/access_review.h"
-#include "controller/call_gate.h"
+#include "controller/call_admission.h"
 #include "controller/caller_identity.h"
+#include "controller/caller_turns.h"
 #include "controller/control_plane.h"
 #include "controller/placement_desk.h"
 #include "controller/queue_watch.h"
-#include "controller/review_cache.h"
 #include "kube/client.h"
 
 namespace grpc {
@@ -33,9 +34,10 @@ class Service;
 namespace asterism::controller {
 
 struct PlacementEdgeOptions {
-  ReviewCacheOptions reviews;
+  CallerIdentityOptions identity;
+  AccessReviewOptions access;
   QueueWatchOptions watch;
-  CallGateOptions gate;
+  CallAdmissionOptions admission;
   absl::Duration default_deadline = absl::Seconds(10);  // of a call that states none
 };
 
@@ -52,18 +54,22 @@ class PlacementEdge {
   };
 
   PlacementEdge(Dependencies dependencies, PlacementEdgeOptions options);
+  ~PlacementEdge();  // Stop
 
-  CallerIdentity& identity() { return identity_; }
+  // Ends the threads; what is not done stays undone. After the server, before the plane.
+  void Stop();
   // One for each server; see MakePlacementService.
   std::unique_ptr<grpc::Service> MakeService(std::shared_ptr<const std::atomic<bool>> retired);
 
  private:
   const Dependencies dependencies_;
   const PlacementEdgeOptions options_;
-  CallGate gate_;
+  CallAdmission admission_;
   CallerIdentity identity_;
   AccessReview access_;
   base::ThreadExecutor worker_{"placement"};
+  base::ThreadExecutor timers_{"placement-time"};  // of its own: deadlines hold while work goes on
+  CallerTurns turns_;
   PlacementDesk desk_;
   QueueWatch watch_;
 };

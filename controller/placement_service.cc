@@ -6,41 +6,77 @@
 #include <utility>
 
 #include "asterism/v1/placement.grpc.pb.h"
+#include "base/status_macros.h"
 #include "controller/call_credentials.h"
+#include "controller/object_names.h"
 #include "controller/unary_call.h"
+#include "fmt/format.h"
 
 namespace asterism::controller {
 namespace {
 
+// Of requests that hold some names. Those with a job may be as large as a message.
+constexpr size_t kSmallRequestBytesMax = 16 << 10;
+// A reader who has not read what was written before gets the end of its stream no later.
+constexpr absl::Duration kStreamEndPatience = absl::Seconds(1);
+
+// Handlers get bytes, and read them here: gRPC would say nothing about bytes that are no message.
+template <typename Request>
+absl::Status ReadRequest(const grpc::ByteBuffer& bytes, Request& request) {
+  grpc::ByteBuffer shared(bytes);
+  if (grpc::SerializationTraits<Request>::Deserialize(&shared, &request).ok()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("the request is no {}: send that message of proto/asterism/v1/placement.proto",
+                  Request::descriptor()->full_name()));
+}
+
+template <typename Request>
+absl::Status ReadSmallRequest(const grpc::ByteBuffer& bytes, Request& request) {
+  if (bytes.Length() > kSmallRequestBytesMax) {
+    return absl::InvalidArgumentError(fmt::format("the request has {} bytes: send at most {}",
+                                                  bytes.Length(), kSmallRequestBytesMax));
+  }
+  return ReadRequest(bytes, request);
+}
+
 // A stream of changes: gRPC's side of a QueueStream. Ends its own life.
-class QueueReactor final : public grpc::ServerWriteReactor<v1::WatchQueueResponse>,
-                           public QueueWriter {
+class QueueReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public QueueWriter {
  public:
-  QueueReactor(CallGate& gate, const v1::WatchQueueRequest& request, Credentials credentials,
-               std::shared_ptr<const std::atomic<bool>> retired)
-      : gate_(gate),
-        began_(gate.Now()),
-        stream_(std::make_shared<QueueStream>(
-            QueueFilter{.namespace_name = request.namespace_(), .queue = request.queue()},
-            std::move(credentials), *this, std::move(retired))) {}
+  QueueReactor(grpc::CallbackServerContext& context, const PlacementServiceParts& parts,
+               QueueFilter filter, std::shared_ptr<const std::atomic<bool>> retired)
+      : admission_(parts.admission),
+        began_(admission_.Now()),
+        cut_(context, parts.timers),
+        stream_(std::make_shared<QueueStream>(std::move(filter), CredentialsOf(context), *this,
+                                              std::move(retired))) {}
 
   const std::shared_ptr<QueueStream>& stream() const { return stream_; }
-  bool Enter() {
-    const absl::Status entered = gate_.Enter(CallKind::kStream);
-    entered_ = entered.ok();
-    if (!entered_) {
-      stream_->End(entered);
+  // Null: there is no room, and the stream has ended.
+  std::shared_ptr<AdmittedCall> Enter(size_t bytes) {
+    absl::StatusOr<std::shared_ptr<AdmittedCall>> admitted =
+        admission_.Admit(CallKind::kStream, bytes);
+    if (!admitted.ok()) {
+      stream_->End(admitted.status());
+      return nullptr;
     }
-    return entered_;
+    admitted_ = *std::move(admitted);
+    return admitted_;
   }
 
  private:
   void Write(std::unique_ptr<v1::WatchQueueResponse> message) override {
-    message_ = std::move(message);
-    StartWrite(message_.get());
+    bytes_.Clear();  // of the message before
+    bool own = false;
+    // Fails for no message of ours.
+    static_cast<void>(
+        grpc::SerializationTraits<v1::WatchQueueResponse>::Serialize(*message, &bytes_, &own));
+    StartWrite(&bytes_);
   }
   void Finish(const absl::Status& status) override {
-    gate_.Count("WatchQueue", status.code(), began_);
+    admission_.Count("WatchQueue", status.code(), began_);
+    cut_.After(kStreamEndPatience);
     ServerWriteReactor::Finish(ToGrpc(status));
   }
 
@@ -55,61 +91,89 @@ class QueueReactor final : public grpc::ServerWriteReactor<v1::WatchQueueRespons
     stream_->End(absl::CancelledError("the caller has gone, or its deadline is over"));
   }
   void OnDone() override {
-    if (entered_) {
-      gate_.Leave(CallKind::kStream);
-    }
+    cut_.Over();
     delete this;
   }
 
-  CallGate& gate_;
+  CallAdmission& admission_;
   const base::SteadyTime began_;
+  CallCut cut_;
   const std::shared_ptr<QueueStream> stream_;
-  bool entered_ = false;
-  std::unique_ptr<v1::WatchQueueResponse> message_;  // that is being written
+  std::shared_ptr<AdmittedCall> admitted_;  // null: it was not let in
+  grpc::ByteBuffer bytes_;                  // that are being written
 };
 
-class PlacementService final : public v1::Placement::CallbackService {
+absl::StatusOr<QueueFilter> ReadFilter(const grpc::ByteBuffer& bytes) {
+  v1::WatchQueueRequest request;
+  RETURN_IF_ERROR(ReadSmallRequest(bytes, request));
+  if (!request.namespace_().empty()) {
+    RETURN_IF_ERROR(CheckNamespaceName("namespace", request.namespace_()));
+  }
+  if (!request.queue().empty()) {
+    RETURN_IF_ERROR(CheckObjectName("queue", request.queue()));
+  }
+  return QueueFilter{.namespace_name = request.namespace_(), .queue = request.queue()};
+}
+
+using RawService =
+    v1::Placement::WithRawCallbackMethod_Place<v1::Placement::WithRawCallbackMethod_Explain<
+        v1::Placement::WithRawCallbackMethod_WhatIf<v1::Placement::WithRawCallbackMethod_GetLedger<
+            v1::Placement::WithRawCallbackMethod_WatchQueue<v1::Placement::Service>>>>>;
+
+class PlacementService final : public RawService {
  public:
   PlacementService(const PlacementServiceParts& parts,
                    std::shared_ptr<const std::atomic<bool>> retired)
       : parts_(parts), retired_(std::move(retired)) {}
 
   grpc::ServerUnaryReactor* Place(grpc::CallbackServerContext* context,
-                                  const v1::PlaceRequest* request,
-                                  v1::PlaceResponse* response) override {
-    return Start(*context, "Place", *request, response, &PlacementDesk::Place);
-  }
-  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context,
-                                    const v1::ExplainRequest* request,
-                                    v1::ExplainResponse* response) override {
-    return Start(*context, "Explain", *request, response, &PlacementDesk::Explain);
+                                  const grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response) override {
+    return StartLarge(*context, "Place", *request, response, &PlacementDesk::Place);
   }
   grpc::ServerUnaryReactor* WhatIf(grpc::CallbackServerContext* context,
-                                   const v1::WhatIfRequest* request,
-                                   v1::WhatIfResponse* response) override {
-    return Start(*context, "WhatIf", *request, response, &PlacementDesk::WhatIf);
+                                   const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override {
+    return StartLarge(*context, "WhatIf", *request, response, &PlacementDesk::WhatIf);
+  }
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context,
+                                    const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override {
+    return StartSmall(*context, "Explain", *request, response, &PlacementDesk::Explain);
   }
   grpc::ServerUnaryReactor* GetLedger(grpc::CallbackServerContext* context,
-                                      const v1::GetLedgerRequest* request,
-                                      v1::GetLedgerResponse* response) override {
-    return Start(*context, "GetLedger", *request, response, &PlacementDesk::GetLedger);
+                                      const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) override {
+    return StartSmall(*context, "GetLedger", *request, response, &PlacementDesk::GetLedger);
   }
-  grpc::ServerWriteReactor<v1::WatchQueueResponse>* WatchQueue(
-      grpc::CallbackServerContext* context, const v1::WatchQueueRequest* request) override {
-    auto* reactor = new QueueReactor(parts_.gate, *request, CredentialsOf(*context), retired_);
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* WatchQueue(grpc::CallbackServerContext* context,
+                                                         const grpc::ByteBuffer* request) override {
+    const absl::StatusOr<QueueFilter> filter = ReadFilter(*request);
+    auto* reactor =
+        new QueueReactor(*context, parts_, filter.ok() ? *filter : QueueFilter(), retired_);
     const std::shared_ptr<QueueStream> stream = reactor->stream();
-    if (!reactor->Enter()) {
+    const std::shared_ptr<AdmittedCall> call = reactor->Enter(request->Length());
+    if (call == nullptr) {
       return reactor;
     }
-    if (!parts_.plane.leading()) {
+    if (!filter.ok()) {
+      stream->End(filter.status());
+    } else if (!parts_.plane.leading()) {
       stream->End(PointToLeader(*context));
-      return reactor;
+    } else {
+      parts_.core.Post([&watch = parts_.watch, stream, call] { watch.Add(stream, call); });
     }
-    parts_.core.Post([&watch = parts_.watch, stream] { watch.Add(stream); });
     return reactor;
   }
 
  private:
+  using SharedCall = PlacementDesk::SharedCall;
+  template <typename Request, typename Response>
+  using DeskMethod = void (PlacementDesk::*)(const SharedCall&, std::shared_ptr<const Request>,
+                                             PlacementDesk::Done<Response>);
+  template <typename Response>
+  using SharedHandle = std::shared_ptr<typename UnaryCall<Response>::Handle>;
+
   absl::Status PointToLeader(grpc::CallbackServerContext& context) const {
     if (const std::string leader = parts_.plane.leader(); !leader.empty()) {
       context.AddTrailingMetadata(kLeaderMetadata, leader);
@@ -117,46 +181,103 @@ class PlacementService final : public v1::Placement::CallbackService {
     return NotLeadingError(parts_.plane);
   }
 
-  template <typename Request, typename Response>
-  using DeskMethod = void (PlacementDesk::*)(const PlacementDesk::SharedCaller&,
-                                             const std::shared_ptr<const Request>&,
-                                             PlacementDesk::Done<Response>);
-
-  template <typename Request, typename Response>
-  grpc::ServerUnaryReactor* Start(grpc::CallbackServerContext& context, std::string_view method,
-                                  const Request& request, Response* response,
-                                  DeskMethod<Request, Response> answer) {
-    auto* call = new UnaryCall<Response>(parts_.gate, parts_.worker, method, response);
-    const std::shared_ptr<typename UnaryCall<Response>::Handle> handle = call->handle();
-    if (!call->Enter()) {
-      return call;
-    }
-    if (!parts_.plane.leading()) {
-      handle->Finish(PointToLeader(context));
-      return call;
-    }
-    if (context.deadline() == std::chrono::system_clock::time_point::max()) {
-      call->EndAfter(parts_.default_deadline);
-    }
-    // gRPC's own request goes with the call, which may end while somebody still reads.
-    parts_.core.Post([parts = parts_, handle, credentials = CredentialsOf(context),
-                      copy = std::make_shared<const Request>(request), answer] {
-      if (!handle->live()) {
+  // `identified` runs on the core, once the call has the room of its caller.
+  template <typename Response>
+  void Identify(const grpc::CallbackServerContext& context, const SharedCall& call,
+                const SharedHandle<Response>& handle, absl::AnyInvocable<void()> identified) {
+    parts_.core.Post([&identity = parts_.identity, call, handle,
+                      credentials = CredentialsOf(context),
+                      identified = std::move(identified)]() mutable {
+      if (!call->wanted()) {
         return;
       }
-      parts.identity.Identify(
-          credentials, [&desk = parts.desk, handle, copy,
-                        answer](const absl::StatusOr<std::shared_ptr<const Caller>>& caller) {
-            if (!caller.ok()) {
-              handle->Finish(caller.status());
-            } else if (handle->live()) {
-              (desk.*answer)(*caller, copy, [handle](absl::StatusOr<Response> result) {
-                handle->Finish(std::move(result));
-              });
+      identity.Identify(
+          credentials, [call, handle, identified = std::move(identified)](
+                           const absl::StatusOr<std::shared_ptr<const Caller>>& caller) mutable {
+            const absl::Status status = caller.ok() ? call->BelongTo(*caller) : caller.status();
+            if (!status.ok()) {
+              handle->Finish(status);
+            } else if (call->wanted()) {
+              identified();
             }
           });
     });
+  }
+
+  // Null where the call has ended already.
+  template <typename Response>
+  SharedCall Enter(grpc::CallbackServerContext& context, UnaryCall<Response>& unary, size_t bytes) {
+    SharedCall call = unary.Enter(bytes);
+    if (call == nullptr) {
+      return nullptr;
+    }
+    if (!parts_.plane.leading()) {
+      unary.handle()->Finish(PointToLeader(context));
+      return nullptr;
+    }
+    if (context.deadline() == std::chrono::system_clock::time_point::max()) {
+      unary.EndAfter(parts_.default_deadline);
+    }
     return call;
+  }
+
+  // Reads at once; the desk is asked on the core.
+  template <typename Request, typename Response>
+  grpc::ServerUnaryReactor* StartSmall(grpc::CallbackServerContext& context,
+                                       std::string_view method, const grpc::ByteBuffer& bytes,
+                                       grpc::ByteBuffer* response,
+                                       DeskMethod<Request, Response> answer) {
+    auto* unary =
+        new UnaryCall<Response>(context, parts_.admission, parts_.timers, method, response);
+    const SharedHandle<Response> handle = unary->handle();
+    const SharedCall call = Enter(context, *unary, bytes.Length());
+    if (call == nullptr) {
+      return unary;
+    }
+    auto request = std::make_shared<Request>();
+    if (const absl::Status status = ReadSmallRequest(bytes, *request); !status.ok()) {
+      handle->Finish(status);
+      return unary;
+    }
+    Identify<Response>(context, call, handle, [&desk = parts_.desk, call, handle, request, answer] {
+      (desk.*answer)(call, request, [handle](absl::StatusOr<Response> result) {
+        handle->Finish(std::move(result));
+      });
+    });
+    return unary;
+  }
+
+  // Reads in the caller's turn, and asks the desk there.
+  template <typename Request, typename Response>
+  grpc::ServerUnaryReactor* StartLarge(grpc::CallbackServerContext& context,
+                                       std::string_view method, const grpc::ByteBuffer& bytes,
+                                       grpc::ByteBuffer* response,
+                                       DeskMethod<Request, Response> answer) {
+    auto* unary =
+        new UnaryCall<Response>(context, parts_.admission, parts_.timers, method, response);
+    const SharedHandle<Response> handle = unary->handle();
+    const SharedCall call = Enter(context, *unary, bytes.Length());
+    if (call == nullptr) {
+      return unary;
+    }
+    Identify<Response>(context, call, handle,
+                       [&desk = parts_.desk, &turns = parts_.turns, call, handle, bytes, answer] {
+                         turns.Post(call->caller()->key, [&desk, call, handle, bytes, answer] {
+                           if (!call->wanted()) {
+                             return;
+                           }
+                           auto request = std::make_shared<Request>();
+                           if (const absl::Status status = ReadRequest(bytes, *request);
+                               !status.ok()) {
+                             handle->Finish(status);
+                             return;
+                           }
+                           (desk.*answer)(call, request, [handle](absl::StatusOr<Response> result) {
+                             handle->Finish(std::move(result));
+                           });
+                         });
+                       });
+    return unary;
   }
 
   const PlacementServiceParts parts_;

@@ -5,8 +5,9 @@
 //
 //   std::unique_ptr<grpc::Service> service = MakePlacementService({...}, options, retired);
 //
-// Every call passes in this order: is there room, does this process lead, who calls, may it, the
-// answer. A standby looks at nobody's token.
+// Every call passes in this order: is there room, does this process lead, who calls, is there room
+// for that caller, may it, the answer. A standby looks at nobody's token. What may be large (a job)
+// is read in the caller's turn on the worker, what is small at once; each method has its bound.
 //
 // Thread-safety: gRPC's threads. Cost: two hops to the core and two to the worker a call.
 #pragma once
@@ -16,8 +17,9 @@
 
 #include "absl/time/time.h"
 #include "base/executor.h"
-#include "controller/call_gate.h"
+#include "controller/call_admission.h"
 #include "controller/caller_identity.h"
+#include "controller/caller_turns.h"
 #include "controller/control_plane.h"
 #include "controller/placement_desk.h"
 #include "controller/queue_watch.h"
@@ -33,12 +35,13 @@ inline constexpr char kLeaderMetadata[] = "asterism-leader";
 
 struct PlacementServiceParts {
   base::Executor& core;
-  base::Executor& worker;
+  CallerTurns& turns;
+  base::Executor& timers;
   ControlPlane& plane;
   CallerIdentity& identity;
   PlacementDesk& desk;
   QueueWatch& watch;
-  CallGate& gate;
+  CallAdmission& admission;
   absl::Duration default_deadline;
 };
 

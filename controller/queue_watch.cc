@@ -3,17 +3,28 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "controller/placement_desk.h"
 
 namespace asterism::controller {
 
+// What the worker is to offer next.
+struct QueueWatch::Latest {
+  absl::Mutex mutex;
+  std::shared_ptr<const QueueState> state ABSL_GUARDED_BY(mutex);  // null: nothing waits
+  std::shared_ptr<const VisibleNamespaces> visible ABSL_GUARDED_BY(mutex);
+};
+
 QueueWatch::QueueWatch(Dependencies dependencies, QueueWatchOptions options)
     : dependencies_(dependencies), options_(options), timer_(dependencies_.core) {}
 
-void QueueWatch::Add(std::shared_ptr<QueueStream> stream) {
+void QueueWatch::Add(std::shared_ptr<QueueStream> stream, std::shared_ptr<AdmittedCall> call) {
   const uint64_t id = ++last_id_;
   Watcher& watcher = watchers_[id];
   watcher.stream = std::move(stream);
+  watcher.call = std::move(call);
+  watcher.latest = std::make_shared<Latest>();
   if (!timer_.pending()) {
     timer_.Start(options_.tick, [this] { Tick(); });
   }
@@ -81,6 +92,10 @@ void QueueWatch::OnCaller(uint64_t id, const std::shared_ptr<const Caller>& call
   if (watcher == nullptr) {
     return;
   }
+  if (const absl::Status room = watcher->call->BelongTo(caller); !room.ok()) {
+    watcher->stream->End(room);
+    return;
+  }
   // Only now: a stranger's call costs no look at the jobs.
   if (state_ == nullptr && !Capture()) {
     watcher->stream->End(NotLeadingError(dependencies_.plane));
@@ -126,9 +141,26 @@ void QueueWatch::OnVisible(uint64_t id, const absl::StatusOr<VisibleNamespaces>&
 }
 
 void QueueWatch::Offer(const Watcher& watcher) {
-  dependencies_.worker.Post([stream = watcher.stream, state = state_, visible = watcher.visible] {
-    stream->Offer(state, visible);
-  });
+  Latest& latest = *watcher.latest;
+  {
+    absl::MutexLock lock(&latest.mutex);
+    latest.visible = watcher.visible;
+    if (std::exchange(latest.state, state_) != nullptr) {
+      return;  // it is on its way
+    }
+  }
+  dependencies_.turns.Post(
+      watcher.call->caller()->key,
+      [call = watcher.call, stream = watcher.stream, to_tell = watcher.latest] {
+        std::shared_ptr<const QueueState> state;
+        std::shared_ptr<const VisibleNamespaces> visible;
+        {
+          absl::MutexLock lock(&to_tell->mutex);
+          state = std::exchange(to_tell->state, nullptr);
+          visible = to_tell->visible;
+        }
+        stream->Offer(std::move(state), std::move(visible));
+      });
 }
 
 QueueWatch::Watcher* QueueWatch::Find(uint64_t id) {

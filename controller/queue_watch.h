@@ -2,8 +2,8 @@
 //
 // Tells all who watch the queue what changes in it. While nobody watches it does nothing.
 //
-//   QueueWatch watch({clock, core, worker, plane, identity, access}, {});
-//   watch.Add(stream);       // ends with the stream
+//   QueueWatch watch({clock, core, turns, plane, identity, access}, {});
+//   watch.Add(stream, call);   // ends with the stream
 //
 // A caller is identified and its rights are looked at again every `renew_period`, and when jobs of
 // a namespace come that was not looked at: a stream does not outlive its token or its right for
@@ -11,7 +11,8 @@
 // leads no more. Jobs are looked at only once somebody who watches is known.
 //
 // Thread-safety: core executor only. Cost: O(jobs) each `tick` while somebody watches; messages are
-// made on the worker.
+// made on the worker, in the caller's turn, and where that takes long the newest state replaces the
+// one that waits.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,9 @@
 #include "base/clock.h"
 #include "base/executor.h"
 #include "controller/access_review.h"
+#include "controller/call_admission.h"
 #include "controller/caller_identity.h"
+#include "controller/caller_turns.h"
 #include "controller/control_plane.h"
 #include "controller/queue_state.h"
 #include "controller/queue_stream.h"
@@ -42,7 +45,7 @@ class QueueWatch {
   struct Dependencies {
     const base::Clock& clock;
     base::Executor& core;
-    base::Executor& worker;
+    CallerTurns& turns;
     ControlPlane& plane;
     CallerIdentity& identity;
     AccessReview& access;
@@ -50,11 +53,14 @@ class QueueWatch {
 
   QueueWatch(Dependencies dependencies, QueueWatchOptions options);
 
-  void Add(std::shared_ptr<QueueStream> stream);
+  void Add(std::shared_ptr<QueueStream> stream, std::shared_ptr<AdmittedCall> call);
 
  private:
+  struct Latest;
   struct Watcher {
     std::shared_ptr<QueueStream> stream;
+    std::shared_ptr<AdmittedCall> call;
+    std::shared_ptr<Latest> latest;
     std::shared_ptr<const VisibleNamespaces> visible;  // null: not looked at yet
     std::set<std::string> looked_at;                   // namespaces
     base::SteadyTime renew_at;

@@ -1,21 +1,23 @@
 // File: controller/unary_call.h
 //
 // One gRPC call with one answer, between gRPC's threads and ours: it ends once, whoever is first
-// (the answer, the deadline, the caller who hangs up), and what comes later is dropped.
+// (the answer, the deadline, the caller who hangs up), and what comes later is dropped. A caller
+// who does not take the answer is cut off after kAnswerPatience.
 //
-//   auto* call = new UnaryCall<v1::PlaceResponse>(gate, worker, "Place", response);
-//   std::shared_ptr<UnaryCall<v1::PlaceResponse>::Handle> handle = call->handle();
-//   handle->Finish(status_or_response);   // from any thread, any number of times
-//   return call;                          // to gRPC, which ends its life
+//   auto* call = new UnaryCall<v1::PlaceResponse>(context, admission, timers, "Place", response);
+//   if (call->Enter(bytes)) {
+//     std::shared_ptr<UnaryCall<v1::PlaceResponse>::Handle> handle = call->handle();
+//     handle->Finish(status_or_response);   // from any thread, any number of times
+//   }
+//   return call;                            // to gRPC, which ends its life
 //
 // For the sources that see gRPC; include it nowhere else.
 //
-// Thread-safety: any thread. Cost: two allocations and a timer a call.
+// Thread-safety: any thread. Cost: a few allocations and two timers a call.
 #pragma once
 
 #include <atomic>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -24,19 +26,16 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/executor.h"
-#include "base/strings.h"
-#include "controller/call_gate.h"
+#include "controller/call_admission.h"
+#include "controller/call_cut.h"
+#include "controller/grpc_status.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
-#include "grpcpp/support/status.h"
 
 namespace asterism::controller {
 
-inline grpc::Status ToGrpc(const absl::Status& status) {
-  // The codes are the same numbers.
-  return status.ok() ? grpc::Status::OK
-                     : grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                                    std::string(base::ToStd(status.message())));
-}
+inline constexpr absl::Duration kAnswerPatience = absl::Seconds(10);
 
 template <typename Response>
 class UnaryCall final : public grpc::ServerUnaryReactor {
@@ -55,39 +54,38 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
         call->End(std::move(answer));
       }
     }
-    // False: it has ended, and work for it is in vain.
-    bool live() const {
-      absl::MutexLock lock(&mutex_);
-      return call_ != nullptr;
-    }
 
    private:
-    mutable absl::Mutex mutex_;
+    absl::Mutex mutex_;
     UnaryCall* call_ ABSL_GUARDED_BY(mutex_);
   };
 
   // `response` belongs to gRPC and lives until the call has ended.
-  UnaryCall(CallGate& gate, base::Executor& worker, std::string_view method, Response* response)
-      : gate_(gate),
-        worker_(worker),
+  UnaryCall(grpc::CallbackServerContext& context, CallAdmission& admission, base::Executor& timers,
+            std::string_view method, grpc::ByteBuffer* response)
+      : admission_(admission),
+        timers_(timers),
         method_(method),
         response_(response),
-        began_(gate.Now()),
-        handle_(std::make_shared<Handle>(this)) {}
+        began_(admission.Now()),
+        handle_(std::make_shared<Handle>(this)),
+        cut_(context, timers) {}
 
   const std::shared_ptr<Handle>& handle() const { return handle_; }
-  // False: too many are served, and the call has ended.
-  bool Enter() {
-    const absl::Status entered = gate_.Enter(CallKind::kUnary);
-    entered_ = entered.ok();
-    if (!entered_) {
-      handle_->Finish(entered);
+  // Null: there is no room for a request of so many bytes, and the call has ended.
+  std::shared_ptr<AdmittedCall> Enter(size_t bytes) {
+    absl::StatusOr<std::shared_ptr<AdmittedCall>> admitted =
+        admission_.Admit(CallKind::kUnary, bytes);
+    if (!admitted.ok()) {
+      handle_->Finish(admitted.status());
+      return nullptr;
     }
-    return entered_;
+    admitted_ = *std::move(admitted);
+    return admitted_;
   }
   // For a caller who gave no deadline. Before anybody else knows the handle.
   void EndAfter(absl::Duration limit) {
-    timer_ = worker_.PostAfter(limit, [handle = handle_, limit] {
+    timer_ = timers_.PostAfter(limit, [handle = handle_, limit] {
       handle->Finish(absl::DeadlineExceededError("a call without a deadline gets " +
                                                  absl::FormatDuration(limit) +
                                                  ": state a longer one"));
@@ -96,34 +94,38 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
  private:
   void End(absl::StatusOr<Response> answer) {
-    const absl::Status status = answer.status();
+    grpc::Status status = ToGrpc(answer.status());
     if (status.ok()) {
-      response_->Swap(&*answer);
+      bool own = false;
+      status = grpc::SerializationTraits<Response>::Serialize(*answer, response_, &own);
+    }
+    if (admitted_ != nullptr) {
+      admitted_->Drop();
     }
     if (timer_ != 0) {
-      worker_.Cancel(timer_);
+      timers_.Cancel(timer_);
     }
-    gate_.Count(method_, status.code(), began_);
-    this->Finish(ToGrpc(status));
+    admission_.Count(method_, static_cast<absl::StatusCode>(status.error_code()), began_);
+    cut_.After(kAnswerPatience);
+    this->Finish(status);  // and it may be gone
   }
 
   void OnCancel() override {
     handle_->Finish(absl::CancelledError("the caller has gone, or its deadline is over"));
   }
   void OnDone() override {
-    if (entered_) {
-      gate_.Leave(CallKind::kUnary);
-    }
+    cut_.Over();
     delete this;
   }
 
-  CallGate& gate_;
-  base::Executor& worker_;
+  CallAdmission& admission_;
+  base::Executor& timers_;
   const std::string_view method_;
-  Response* const response_;
+  grpc::ByteBuffer* const response_;
   const base::SteadyTime began_;
   const std::shared_ptr<Handle> handle_;
-  bool entered_ = false;
+  std::shared_ptr<AdmittedCall> admitted_;  // null: it was not let in
+  CallCut cut_;
   std::atomic<base::TimerId> timer_{0};
 };
 

@@ -33,6 +33,11 @@ class TokenBucket {
     tokens_ -= 1;
     return true;
   }
+  // As at first.
+  bool full() {
+    Update();
+    return tokens_ >= burst_;
+  }
   // Until Take succeeds.
   absl::Duration Wait() {
     Update();

@@ -21,9 +21,8 @@ constexpr size_t kJobBytesMax = 1'000'000;
 
 class Admitter {
  public:
-  Admitter(const TrainingJob& job, const TrainingJobStatus& status,
-           const AdmissionEnvironment& environment)
-      : job_(job), status_(status), environment_(environment) {}
+  Admitter(const TrainingJob& job, const TrainingJobStatus& status, const AdmissionFacts& facts)
+      : job_(job), status_(status), facts_(facts) {}
 
   Admission Run() {
     // Each step may refuse; the shape is known as early as possible, for the status.
@@ -58,20 +57,18 @@ class Admitter {
   }
 
   bool CheckQueue() {
-    queue_ = environment_.queues.Find(job_.spec.queue);
     if (Placed()) {
       return true;
     }
-    if (queue_ == nullptr) {
+    if (facts_.queue == nullptr) {
       return Refuse(wait_reason::kNotAllowed,
                     fmt::format("spec.queue: there is no Queue \"{}\": create it, or name one of "
                                 "`kubectl get aq`",
                                 job_.spec.queue));
     }
-    const auto space = environment_.namespaces.Find(job_.meta.namespace_name);
     static const kube::StringPairs& no_labels = *new kube::StringPairs();
-    const absl::Status allowed =
-        MayUse(*queue_, job_, space == nullptr ? no_labels : space->meta.labels);
+    const absl::Status allowed = MayUse(
+        *facts_.queue, job_, facts_.space == nullptr ? no_labels : facts_.space->meta.labels);
     if (!allowed.ok()) {
       return Refuse(wait_reason::kNotAllowed, std::string(allowed.message()));
     }
@@ -80,7 +77,7 @@ class Admitter {
 
   bool FindShape() {
     TrainingJobSpec spec = job_.spec;
-    NodeGpus node_gpus = environment_.feed.GpusOfNode(spec.resource_name);
+    NodeGpus node_gpus = facts_.node_gpus;
     if (Placed()) {
       node_gpus.commonest = std::max(node_gpus.commonest, status_.effective.gpus_per_pod);
       node_gpus.largest = std::max(node_gpus.largest, status_.effective.gpus_per_pod);
@@ -88,8 +85,9 @@ class Admitter {
       spec.gpus_per_pod = status_.effective.gpus_per_pod;
       spec.processes_per_pod = status_.effective.processes_per_pod;
     }
-    absl::StatusOr<GangShape> shape = ShapeOf(
-        spec, node_gpus, queue_ == nullptr ? JobClass::kFinetuning : queue_->spec.default_class);
+    absl::StatusOr<GangShape> shape =
+        ShapeOf(spec, node_gpus,
+                facts_.queue == nullptr ? JobClass::kFinetuning : facts_.queue->spec.default_class);
     if (!shape.ok()) {
       return Refuse(wait_reason::kInvalidSpec, std::string(shape.status().message()));
     }
@@ -98,29 +96,22 @@ class Admitter {
   }
 
   bool CheckPriority() {
-    if (job_.spec.priority_class_name.empty()) {
-      environment_.priority_classes.ForEach([&](const auto& priority_class) {
-        out_.priority = priority_class->global_default ? priority_class->value : out_.priority;
-      });
-      return true;
-    }
-    const auto found = environment_.priority_classes.Find(job_.spec.priority_class_name);
-    if (found == nullptr) {
+    if (!facts_.priority) {
       return Refuse(
           wait_reason::kInvalidSpec,
           fmt::format("spec.priorityClassName: there is no PriorityClass \"{}\": create it, "
                       "or leave the field out",
                       job_.spec.priority_class_name));
     }
-    out_.priority = found->value;
+    out_.priority = *facts_.priority;
     return true;
   }
 
   bool CheckResource() {
-    if (const auto slot = environment_.feed.resources().Find(job_.spec.resource_name)) {
+    if (const auto slot = facts_.resources.Find(job_.spec.resource_name)) {
       out_.request.gpu_slot = *slot;
     }
-    const auto& names = environment_.resource_names;
+    const auto& names = facts_.resource_names;
     if (std::find(names.begin(), names.end(), job_.spec.resource_name) == names.end()) {
       return Refuse(wait_reason::kInvalidSpec,
                     fmt::format("spec.resourceName: \"{}\" is not a GPU resource of this "
@@ -131,7 +122,7 @@ class Admitter {
   }
 
   bool ReadRules() {
-    const std::vector<std::string>& levels = environment_.level_names;
+    const std::vector<std::string>& levels = facts_.level_names;
     for (size_t i = 0; i < job_.spec.levels.size(); ++i) {
       const JobLevelRule& rule = job_.spec.levels[i];
       const auto level = std::find(levels.begin(), levels.end(), rule.level);
@@ -156,7 +147,7 @@ class Admitter {
   }
 
   bool BuildPods() {
-    absl::StatusOr<PodBuilder> builder = PodBuilder::Make(job_, out_.shape, environment_.pods);
+    absl::StatusOr<PodBuilder> builder = PodBuilder::Make(job_, out_.shape, facts_.pods);
     if (!builder.ok()) {
       return Refuse(wait_reason::kInvalidTemplate, std::string(builder.status().message()));
     }
@@ -168,10 +159,10 @@ class Admitter {
                     fmt::format("spec.template: {}", base::ToStd(needs.status().message())));
     }
     FillRequest();
-    ApplyPodNeeds(*needs, environment_.feed, out_);
+    ApplyPodNeeds(*needs, facts_.resources, out_);
     out_.command_warning = CommandWarning(job_, out_.shape);
-    out_.ignored_fields = IgnoredFields(
-        *job_.object, job_.spec.launcher_auto && !environment_.pods.launcher_image.empty());
+    out_.ignored_fields =
+        IgnoredFields(*job_.object, job_.spec.launcher_auto && !facts_.pods.launcher_image.empty());
     NoteOtherSize();
     return true;
   }
@@ -195,23 +186,23 @@ class Admitter {
     request.policy = job_.spec.placement_policy == "Pack"     ? scheduler::PlacementPolicy::kPack
                      : job_.spec.placement_policy == "Spread" ? scheduler::PlacementPolicy::kSpread
                                                               : scheduler::PlacementPolicy::kAuto;
-    out_.commit =
-        queue_ != nullptr && queue_->spec.commit ? *queue_->spec.commit : environment_.commit;
+    out_.commit = facts_.queue != nullptr && facts_.queue->spec.commit ? *facts_.queue->spec.commit
+                                                                       : facts_.commit;
   }
 
   const TrainingJob& job_;
   const TrainingJobStatus& status_;
-  const AdmissionEnvironment& environment_;
-  kube::Shared<Queue> queue_;
+  const AdmissionFacts& facts_;
   Admission out_;
 };
 
 }  // namespace
 
-void ApplyPodNeeds(const PodNeeds& needs, const ClusterFeed& feed, Admission& admission) {
+void ApplyPodNeeds(const PodNeeds& needs, const scheduler::ResourceTable& resources,
+                   Admission& admission) {
   scheduler::PlacementRequest& request = admission.request;
   for (const kube::ResourceAmount& amount : needs.requests) {
-    if (const auto slot = feed.resources().Find(amount.name)) {
+    if (const auto slot = resources.Find(amount.name)) {
       request.request[*slot] = std::max<int64_t>(0, amount.amount);
     }
   }
@@ -223,15 +214,35 @@ void ApplyPodNeeds(const PodNeeds& needs, const ClusterFeed& feed, Admission& ad
   }
   admission.not_direct = needs.not_direct;
   for (const kube::ResourceAmount& amount : needs.requests) {
-    if (admission.not_direct.empty() && amount.amount > 0 && !feed.resources().Find(amount.name)) {
+    if (admission.not_direct.empty() && amount.amount > 0 && !resources.Find(amount.name)) {
       admission.not_direct = fmt::format("no GPU node offers \"{}\"", amount.name);
     }
   }
 }
 
 Admission Admit(const TrainingJob& job, const TrainingJobStatus& status,
-                const AdmissionEnvironment& environment) {
-  return Admitter(job, status, environment).Run();
+                const AdmissionFacts& facts) {
+  return Admitter(job, status, facts).Run();
+}
+
+AdmissionFacts FactsFor(const TrainingJob& job, const AdmissionEnvironment& environment) {
+  AdmissionFacts facts{.queue = environment.queues.Find(job.spec.queue),
+                       .space = environment.namespaces.Find(job.meta.namespace_name),
+                       .node_gpus = environment.feed.GpusOfNode(job.spec.resource_name),
+                       .resources = environment.feed.resources(),
+                       .level_names = environment.level_names,
+                       .resource_names = environment.resource_names,
+                       .pods = environment.pods,
+                       .commit = environment.commit};
+  if (job.spec.priority_class_name.empty()) {
+    facts.priority = 0;
+    environment.priority_classes.ForEach([&](const auto& priority_class) {
+      facts.priority = priority_class->global_default ? priority_class->value : *facts.priority;
+    });
+  } else if (const auto found = environment.priority_classes.Find(job.spec.priority_class_name)) {
+    facts.priority = found->value;
+  }
+  return facts;
 }
 
 }  // namespace asterism::operators

@@ -401,14 +401,14 @@ void JobController::RefreshAdmission(JobState& state) {
   if (same_spec && placed) {
     return;
   }
-  Admission admission = Admit(*state.object, state.status, environment_);
+  Admission admission = Admit(*state.object, state.status, FactsFor(*state.object, environment_));
   if (placed && !admission.builder) {
     // What a change made impossible does not reach back to the pods that run.
     state.admission.refusal = std::move(admission.refusal);
   } else {
     state.admission = std::move(admission);
     if (state.dry_run_needs && state.dry_run_generation == state.meta().generation) {
-      ApplyPodNeeds(*state.dry_run_needs, feed_, state.admission);
+      ApplyPodNeeds(*state.dry_run_needs, feed_.resources(), state.admission);
     }
   }
   state.admission_version = environment_version_;

@@ -108,7 +108,7 @@ void JobController::TakeServerPod(JobState& state, const absl::StatusOr<kube::Re
       reply.ok() ? ReadPodNeeds(reply->body) : absl::StatusOr<PodNeeds>(reply.status());
   if (needs.ok()) {
     state.dry_run_needs = *std::move(needs);
-    ApplyPodNeeds(*state.dry_run_needs, feed_, state.admission);
+    ApplyPodNeeds(*state.dry_run_needs, feed_.resources(), state.admission);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/status_macros.h"
+#include "fmt/format.h"
 #include "operator/conditions.h"
 #include "operator/gang_decision.h"
 #include "operator/job_reconciler.h"
@@ -43,21 +44,32 @@ PlacementStatus PlacementOf(const scheduler::Placed& placed, int64_t ranks_per_p
 
 }  // namespace
 
-PlacementQuestion AskPlacement(TrainingJob job, absl::Time now,
-                               std::span<const std::string> released,
+absl::StatusOr<AskedJob> AdmitAsked(TrainingJob job, const AdmissionFacts& facts) {
+  job.meta.uid = kUidOfNobody;
+  job.status = {};
+  AskedJob asked{.name = job.meta.Key(), .queue = job.spec.queue};
+  asked.admission = Admit(job, job.status, facts);
+  asked.admission.builder.reset();
+  if (const size_t rules = RuleCount(asked.admission.fit); rules > kAskedRulesMax) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.template: has {} rules about nodes (selectors, affinities with their "
+                    "values, tolerations): a job is asked about with at most {}",
+                    rules, kAskedRulesMax));
+  }
+  return asked;
+}
+
+PlacementQuestion AskPlacement(AskedJob job, absl::Time now, std::span<const std::string> released,
                                const AdmissionEnvironment& environment,
                                const GangDispatcher& dispatcher, scheduler::LedgerImages& images) {
   ClusterFeed& feed = environment.feed;
   feed.Refresh();
-  job.meta.uid = kUidOfNobody;
-  job.status = {};
   PlacementQuestion question;
-  question.admission = Admit(job, job.status, environment);
-  question.admission.builder.reset();
+  question.admission = std::move(job.admission);
   const GangShape& shape = question.admission.shape;
-  question.queued = {.uid = job.meta.uid,
-                     .name = job.meta.Key(),
-                     .queue = job.spec.queue,
+  question.queued = {.uid = std::string(kUidOfNobody),
+                     .name = std::move(job.name),
+                     .queue = std::move(job.queue),
                      .priority = question.admission.priority,
                      .created = now,
                      .gpus = shape.pods * shape.gpus_per_pod};

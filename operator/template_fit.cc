@@ -87,6 +87,16 @@ bool TermMatches(const std::vector<NodeRequirement>& term, const kube::StringPai
 
 }  // namespace
 
+size_t RuleCount(const TemplateFit& fit) {
+  size_t rules = fit.node_selector.size() + fit.tolerations.size();
+  for (const auto& term : fit.terms) {
+    for (const NodeRequirement& requirement : term) {
+      rules += 1 + requirement.values.size();
+    }
+  }
+  return rules;
+}
+
 TemplateFit ReadTemplateFit(const json& pod_spec) {
   TemplateFit fit;
   const json& selector = Member(pod_spec, "nodeSelector");

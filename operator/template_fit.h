@@ -52,6 +52,9 @@ struct TemplateFit {
   bool operator==(const TemplateFit&) const = default;
 };
 
+// Requirements, their values and tolerations: what one look at a node may cost.
+size_t RuleCount(const TemplateFit& fit);
+
 // From the JSON of a PodSpec. Parts of a wrong type count as absent: the API server refuses them.
 TemplateFit ReadTemplateFit(const nlohmann::json& pod_spec);
 

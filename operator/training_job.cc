@@ -183,8 +183,9 @@ std::optional<JobClass> ParseJobClass(std::string_view word) {
   return std::nullopt;
 }
 
-absl::StatusOr<TrainingJob> ParseTrainingJob(std::string_view text) {
-  ASSIGN_OR_RETURN(json object, ParseObjectText(text, kTrainingJobs.kind));
+namespace {
+
+absl::StatusOr<TrainingJob> ReadTrainingJob(json object, size_t bytes) {
   absl::Status error;
   const JsonFields root(&object, "", &error);
   TrainingJob job;
@@ -196,8 +197,21 @@ absl::StatusOr<TrainingJob> ParseTrainingJob(std::string_view text) {
   job.status = ParseStatus(root.Object("status"));
   RETURN_IF_ERROR(error);
   job.object = std::make_shared<const json>(std::move(object));
-  job.bytes = text.size();
+  job.bytes = bytes;
   return job;
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingJob> ParseTrainingJob(std::string_view text) {
+  ASSIGN_OR_RETURN(json object, ParseObjectText(text, kTrainingJobs.kind));
+  return ReadTrainingJob(std::move(object), text.size());
+}
+
+absl::StatusOr<TrainingJob> ParseTrainingJobWithoutStatus(std::string_view text) {
+  ASSIGN_OR_RETURN(json object, ParseObjectText(text, kTrainingJobs.kind));
+  object.erase("status");
+  return ReadTrainingJob(std::move(object), text.size());
 }
 
 }  // namespace asterism::operators

@@ -230,6 +230,8 @@ struct TrainingJob {
 };
 
 absl::StatusOr<TrainingJob> ParseTrainingJob(std::string_view json);
+// For a job that is only asked about: a status in it does not count, whatever it is.
+absl::StatusOr<TrainingJob> ParseTrainingJobWithoutStatus(std::string_view json);
 
 // The body of a server-side apply on /status: apiVersion, kind, metadata.name and the whole status.
 // Empty parts are left out; texts are cut to what the schema allows. Times are RFC 3339 with

@@ -60,7 +60,8 @@ NodeId FindLikeNode(const ClusterChange& change, const LedgerImage& image) {
 absl::Status CheckAdded(const ClusterChange& change, const LedgerImage& image) {
   if (change.count < 1 || change.count > kAddedNodesMax) {
     return absl::InvalidArgumentError(
-        fmt::format("add_nodes.count: {} is not from 1 to {}", change.count, kAddedNodesMax));
+        fmt::format("add_nodes.count: {} is not from 1 to {}: say how many nodes come",
+                    change.count, kAddedNodesMax));
   }
   if (image.nodes.size() + static_cast<size_t>(change.count) > kImageNodesMax) {
     return absl::InvalidArgumentError(fmt::format(
@@ -128,9 +129,7 @@ std::string_view FieldOf(ClusterChangeKind kind) {
   return "add_nodes";
 }
 
-}  // namespace
-
-absl::Status ApplyChange(const ClusterChange& change, LedgerImage& image) {
+absl::Status Apply(const ClusterChange& change, LedgerImage& image) {
   if (change.kind == ClusterChangeKind::kAddNodes) {
     return AddNodes(change, image);
   }
@@ -150,6 +149,17 @@ absl::Status ApplyChange(const ClusterChange& change, LedgerImage& image) {
     }
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ApplyChange(const ClusterChange& change, LedgerImage& image) {
+  const absl::Status status = Apply(change, image);
+  if (status.ok() || change.field.empty()) {
+    return status;
+  }
+  return absl::Status(status.code(),
+                      fmt::format("{}.{}", change.field, base::ToStd(status.message())));
 }
 
 }  // namespace asterism::scheduler

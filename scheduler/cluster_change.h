@@ -34,6 +34,8 @@ struct ClusterChange {
   int64_t count = 0;      // 1 to kAddedNodesMax
   std::string like_node;  // empty: the first node of the cluster that is known
   std::string domain;     // empty: that of like_node; a name that is new makes a new domain
+  // Where it was asked for, for errors: "changes[3]". May be empty.
+  std::string field;
 };
 
 inline constexpr int64_t kAddedNodesMax = 4096;

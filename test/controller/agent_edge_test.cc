@@ -167,6 +167,55 @@ TEST_F(AgentEdgeTest, TheSecondAgentOfANodeTakesItsPlace) {
   EXPECT_TRUE(Eventually([&] { return attached() == 1; }));
 }
 
+TEST_F(AgentEdgeTest, WhoIsAttachedWaitsForNobody) {
+  Serve();
+  StartAgent("node-000");
+  ASSERT_TRUE(Eventually([&] { return attached() == 1; }));
+  // As many as may wait say no hello.
+  const auto stub = v1::Agents::NewStub(Channel());
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReaderWriter<v1::AgentFrame, v1::ControllerFrame>>>
+      silent;
+  for (int i = 0; i < 4; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    silent.push_back(stub->Attach(contexts.back().get()));
+  }
+  PumpFor(absl::Milliseconds(300));
+  EXPECT_EQ(Ends({Hello("node-001")}, kNodeToken).error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(attached(), 1U);
+  for (const auto& context : contexts) {
+    context->TryCancel();
+  }
+  for (const auto& stream : silent) {
+    stream->Finish().error_code();
+  }
+  EXPECT_TRUE(Eventually([&] {
+    return Ends({Hello("node-001")}, kNodeToken).error_code() ==
+           grpc::StatusCode::PERMISSION_DENIED;
+  }));
+}
+
+// New tokens of others are all used up, again and again.
+TEST_F(AgentEdgeTest, GuessesOfOthersKeepNoAgentAway) {
+  Serve();
+  int guesses = 0;
+  const auto guess = [&] {
+    v1::PlaceRequest request;
+    v1::PlaceResponse response;
+    return Call([&](auto* async, auto* context,
+                    auto done) { async->Place(context, &request, &response, std::move(done)); },
+                {.token = "guess" + std::to_string(++guesses)})
+        .error_code();
+  };
+  while (guess() != grpc::StatusCode::RESOURCE_EXHAUSTED) {
+    ASSERT_LT(guesses, 3000);
+  }
+  // One that would have to share with them is refused at once.
+  EXPECT_EQ(Ends({Hello("node-001")}, kNodeToken).error_code(),
+            grpc::StatusCode::PERMISSION_DENIED);
+}
+
 TEST_F(AgentEdgeTest, DevicesOfAPodStandInTheLedger) {
   cluster_.AddQueue("research");
   Serve();

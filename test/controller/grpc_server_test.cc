@@ -1,6 +1,7 @@
 // The server around the service: certificates, limits, deadlines, health, and who leads.
 #include "controller/grpc_server.h"
 
+#include <atomic>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "asterism/v1/agent.grpc.pb.h"
 #include "controller/grpc_services.h"
 #include "gmock/gmock.h"
 #include "grpc_fixture.h"
@@ -90,9 +92,10 @@ class GrpcServerTest : public GrpcFixture {
         options);
   }
   // SERVING, NOT_SERVING or the error, as grpc.health.v1 says it.
-  std::string Health() {
+  std::string Health(const std::shared_ptr<grpc::ChannelCredentials>& credentials =
+                         grpc::InsecureChannelCredentials()) {
     grpc::ClientContext context;
-    const auto channel = Channel();
+    const auto channel = Channel(credentials);
     // Field 1 of both messages: the service's name, and the state.
     grpc::GenericStub stub(channel);
     grpc::Slice empty("", 0);
@@ -125,19 +128,20 @@ TEST_F(GrpcServerTest, WithoutACertificateItServesOnlyWherePlainTextIsAskedFor) 
   ControlPlane& plane = *cluster_.leader();
   PlacementEdge edge({cluster_.clock(), core_, cluster_.server(), plane, cluster_.registry("a")},
                      {});
-  const auto server =
-      GrpcServer::Start(ServicesOf(edge, nullptr), [] { return true; }, {.address = "127.0.0.1"});
+  const auto server = GrpcServer::Start(ServicesOf(edge, nullptr), [] { return true; },
+                                        {.listener = {.address = "127.0.0.1"}});
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("has no certificate"));
 }
 
 TEST_F(GrpcServerTest, APortThatIsTakenIsAnError) {
   Serve();
-  const auto second =
-      GrpcServer::Start(ServicesOf(*edge_, nullptr), [] { return true; },
-                        {.address = "127.0.0.1", .port = server_->port(), .plain = true});
+  const auto second = GrpcServer::Start(
+      ServicesOf(*edge_, nullptr), [] { return true; },
+      {.listener = {.address = "127.0.0.1", .port = server_->port()}, .plain = true});
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("the port is taken"));
-  const auto nowhere = GrpcServer::Start(ServicesOf(*edge_, nullptr), [] { return true; },
-                                         {.address = "here", .port = 1, .plain = true});
+  const auto nowhere =
+      GrpcServer::Start(ServicesOf(*edge_, nullptr), [] { return true; },
+                        {.listener = {.address = "here", .port = 1}, .plain = true});
   EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("is not an IP address"));
 }
 
@@ -146,8 +150,9 @@ TEST_F(GrpcServerTest, ACertificateGrpcDoesNotTakeIsAnError) {
   PlacementEdge edge({cluster_.clock(), core_, cluster_.server(), plane, cluster_.registry("a")},
                      {});
   TestSource none({"none", "none", ""});
-  const auto server = GrpcServer::Start(ServicesOf(edge, nullptr), [] { return true; },
-                                        {.address = "127.0.0.1", .certificates = &none});
+  const auto server =
+      GrpcServer::Start(ServicesOf(edge, nullptr), [] { return true; },
+                        {.listener = {.address = "127.0.0.1"}, .certificates = &none});
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("does not take the certificate"));
 }
 
@@ -206,6 +211,62 @@ TEST_F(GrpcServerTest, ANewCertificateTakesThePortOver) {
   EXPECT_TRUE(Eventually([&] { return PlaceOver(Tls(authority_), {}).ok(); }));
 }
 
+// A call of the old connection goes on, and health tells the truth meanwhile.
+TEST_F(GrpcServerTest, ARenewalThatDrainsDoesNotHoldHealth) {
+  TestSource* const source = Source(Material(authority_, ""));
+  Serve();
+  std::atomic<bool> leads = true;
+  auto server = GrpcServer::Start(ServicesOf(*edge_, nullptr), [&] { return leads.load(); },
+                                  {.listener = {.address = "127.0.0.1"},
+                                   .certificates = source,
+                                   .look_period = absl::Milliseconds(20)});
+  ASSERT_TRUE(server.ok());
+  server_ = *std::move(server);
+  cluster_.server().InjectFault({.verb = "create", .plural = "tokenreviews", .no_answer = true});
+  const auto stub = v1::Placement::NewStub(Channel(Tls(authority_)));
+  v1::PlaceRequest request;
+  v1::PlaceResponse response;
+  request.set_training_job_json(JobJson(8));
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", std::string("Bearer ") + kAda);
+  context.set_deadline(
+      gpr_time_add(gpr_now(GPR_CLOCK_REALTIME), gpr_time_from_seconds(8, GPR_TIMESPAN)));
+  absl::Notification done;
+  stub->async()->Place(&context, &request, &response,
+                       [&](const grpc::Status& /*status*/) { done.Notify(); });
+  absl::Notification never;
+  never.WaitForNotificationWithTimeout(absl::Milliseconds(300));  // it has come
+  Authority next("next-ca");
+  source->Set(Material(next, ""));
+  ASSERT_TRUE(Eventually([&] { return Health(Tls(next)) == "SERVING"; }));
+  leads = false;
+  const base::SystemClock clock;
+  const base::SteadyTime begin = clock.SteadyNow();
+  ASSERT_TRUE(Eventually([&] { return Health(Tls(next)) == "NOT_SERVING"; }));
+  EXPECT_LT(clock.SteadyNow() - begin, absl::Seconds(3));
+  EXPECT_FALSE(done.HasBeenNotified()) << "it is still being drained";
+  context.TryCancel();
+  done.WaitForNotification();
+}
+
+TEST_F(GrpcServerTest, AStrangerTakesNoRoomOfAgents) {
+  Serve({}, {.certificates = Source(Material(authority_, ReadPem(clients_.ca_file())))});
+  const auto attach = [&](const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+    const auto stub = v1::Agents::NewStub(Channel(credentials));
+    grpc::ClientContext context;
+    const auto stream = stub->Attach(&context);  // and says nothing
+    v1::ControllerFrame frame;
+    stream->Read(&frame);
+    return stream->Finish();
+  };
+  EXPECT_EQ(attach(Tls(authority_)).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(attach(Tls(authority_, &clients_, "asterism-scheduler")).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(attach(Tls(authority_, &clients_, "asterism-agent")).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED)
+      << "it may say hello";
+}
+
 // The API server does not answer, and nobody waits for it longer than the deadline.
 TEST_F(GrpcServerTest, DeadlinesHoldAndACallWithoutOneGetsOne) {
   Serve({.default_deadline = absl::Milliseconds(50)});
@@ -255,13 +316,13 @@ TEST_F(GrpcServerTest, HeadersThatAreTooLargeAreRefused) {
 }
 
 TEST_F(GrpcServerTest, CallsAreBounded) {
-  Serve({.gate = {.calls_max = 0}});
+  Serve({.admission = {.calls_max = 0}});
   EXPECT_EQ(PlaceWith(*stub_).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(last_status().error_message(), HasSubstr("which is the limit"));
 }
 
 TEST_F(GrpcServerTest, AHundredStreamsAreServedAndNoMore) {
-  Serve({.gate = {.streams_max = 100}});
+  Serve({.admission = {.streams_max = 100, .streams_per_caller_max = 100}});
   cluster_.CreateJob("mine", 8 * 17);
   cluster_.Run(absl::Seconds(1));
   std::vector<std::unique_ptr<QueueReader>> readers;
@@ -350,6 +411,8 @@ TEST_F(GrpcServerTest, AStandbyPointsToTheLeader) {
       Eventually([&] { return cluster_.leader() != nullptr && cluster_.leader() != &served; }));
   ASSERT_TRUE(Eventually([&] { return reader->done(); }));
   EXPECT_EQ(reader->status().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(reader->status().error_message(), Not(HasSubstr("a holds the Lease")))
+      << "it does not send the caller to itself";
   EXPECT_TRUE(Eventually([&] { return Health() == "NOT_SERVING"; }));
   const int reviews = reviews_.token_reviews();
   ASSERT_TRUE(Eventually([&] { return served.leader() == "b"; }));

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "controller/call_gate.h"
+#include "controller/call_admission.h"
 #include "controller/certificate_metrics.h"
 #include "controller/cluster_metrics.h"
 #include "fake_cluster.h"
@@ -47,7 +47,7 @@ TEST(MetricsPageTest, DocumentsWhatTheProgramDeclares) {
   const kube::RequestMetrics requests(clock, registry);
   const server::HttpServerMetrics http(registry);
   const ClusterMetrics gauges(registry);
-  const CallGate calls(clock, registry, {});
+  const CallAdmission calls(clock, registry, {});
   const CertificateMetrics certificates(registry);
   const std::string path = std::string(ASTERISM_SOURCE_DIR) + "/docs/metrics.md";
   const std::string page = Page(registry);

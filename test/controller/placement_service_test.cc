@@ -180,6 +180,14 @@ TEST_F(PlacementServiceTest, AnUnreadableJobIsRefusedByItsField) {
       {R"({"kind":"TrainingJob","metadata":{"namespace":"a\nb","name":"x"},"spec":{"gpus":8}})",
        "metadata.namespace"},
       {JobJson(8, {{"gpus", "eight"}}), "spec.gpus"},
+      {R"({"kind":"Pod","metadata":{"namespace":"x","name":"x"},"spec":{}})",
+       "kind: \"Pod\" is not TrainingJob"},
+      {R"({"metadata":{"namespace":"x","name":"x"},"spec":{"gpus":8}})", "kind: is missing"},
+      {"kind: TrainingJob", "is no JSON at byte 1: send a TrainingJob as JSON"},
+      {"[]", "is not a JSON object"},
+      {R"({"kind":"TrainingJob","metadata":{"namespace":"x","name":")" + std::string(300, 'a') +
+           R"("},"spec":{"gpus":8}})",
+       "metadata.name: has 300 characters: a name has at most 253"},
       {std::string(100'000, '['), "training_job_json: "},
   };
   for (const auto& bad : cases) {
@@ -187,6 +195,14 @@ TEST_F(PlacementServiceTest, AnUnreadableJobIsRefusedByItsField) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << bad.says;
     EXPECT_THAT(status.error_message(), HasSubstr(bad.says));
   }
+}
+
+TEST_F(PlacementServiceTest, AStatusDoesNotCount) {
+  nlohmann::json job = nlohmann::json::parse(JobJson(8));
+  job["status"] = {{"placement", "nonsense"}};
+  EXPECT_TRUE(AskPlace(job.dump()).ok());
+  job["status"] = {{"state", "Succeeded"}};
+  EXPECT_TRUE(AskPlace(job.dump()).ok());
 }
 
 TEST_F(PlacementServiceTest, WhatIfChangesAPrivateCopy) {
@@ -236,16 +252,25 @@ TEST_F(PlacementServiceTest, AChangeThatMakesNoSenseIsRefused) {
   EXPECT_THAT(says({NodeChange(&v1::Change::mutable_cordon_nodes, "node-[0-99999]")}),
               HasSubstr("changes[0].cordon_nodes.nodes: "));
   EXPECT_THAT(says({NodeChange(&v1::Change::mutable_remove_nodes, "node-999")}),
-              HasSubstr("\"node-999\" is no GPU node"));
+              HasSubstr("changes[0].remove_nodes: \"node-999\" is no GPU node"));
+  v1::Change add;
+  add.mutable_add_nodes()->set_count(1);
+  v1::Change none = add;
+  none.mutable_add_nodes()->set_count(0);
+  EXPECT_THAT(says({add, none}),
+              HasSubstr("changes[1].add_nodes.count: 0 is not from 1 to 4096: say how many"));
+  add.mutable_add_nodes()->set_like_node("node-999");
+  EXPECT_THAT(says({NodeChange(&v1::Change::mutable_cordon_nodes, "node-001"), add}),
+              HasSubstr("changes[1].add_nodes.like_node: \"node-999\" is no GPU node"));
   v1::Change job;
   job.mutable_remove_job()->set_name("x");
   EXPECT_THAT(says({job}), HasSubstr("changes[0].remove_job"));
   job.mutable_remove_job()->set_namespace_("research");
-  EXPECT_THAT(says({job}), HasSubstr("there is no TrainingJob research/x"));
+  EXPECT_THAT(says({job}), HasSubstr("changes[0].remove_job: there is no TrainingJob research/x"));
   EXPECT_THAT(says(std::vector<v1::Change>(33, job)), HasSubstr("changes: 33 are too many"));
   v1::Change gpus;
   gpus.set_gpus(-5);
-  EXPECT_THAT(says({gpus}), HasSubstr("spec.gpus"));
+  EXPECT_THAT(says({gpus}), HasSubstr("changes[0].gpus: -5 is not from 1 to "));
 }
 
 TEST_F(PlacementServiceTest, ExplainsAJobThatRunsAndOneThatWaits) {

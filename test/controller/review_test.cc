@@ -25,7 +25,11 @@ class ReviewTest : public ::testing::Test {
         server_(clock_, executor_, {}),
         reviews_(server_),
         identity_(clock_, server_, {}),
-        access_(clock_, server_, {.entries_max = 8}) {
+        access_(clock_, server_,
+                {.cache = {.entries_max = 8},
+                 .caller_at_once = 60,
+                 .all_at_once = 100,
+                 .all_period = absl::Seconds(1)}) {
     reviews_.AddUser("token-of-ada", "ada", {"team-a", "staff"});
   }
 
@@ -167,10 +171,45 @@ TEST_F(ReviewTest, StrangersCannotKeepTheApiServerBusy) {
     });
   }
   executor_.RunFor(absl::Milliseconds(10));
-  EXPECT_EQ(reviews_.token_reviews(), kNewTokensAtOnce);
-  EXPECT_EQ(refused, 1000 - kNewTokensAtOnce);
+  EXPECT_EQ(reviews_.token_reviews(), CallerIdentityOptions().new_tokens_at_once);
+  EXPECT_EQ(refused, 1000 - CallerIdentityOptions().new_tokens_at_once);
   executor_.RunFor(absl::Seconds(1));
   EXPECT_EQ(Ada()->user, "ada");
+}
+
+TEST_F(ReviewTest, OneCallerCannotKeepTheApiServerBusy) {
+  reviews_.AddUser("token-of-eve", "eve");
+  const auto ada = Ada();
+  const auto eve = *Identify({.bearer_token = "token-of-eve"});
+  int refused = 0;
+  const auto ask = [&](const std::shared_ptr<const Caller>& caller, int times) {
+    refused = 0;
+    for (int i = 0; i < times; ++i) {
+      access_.Review(caller, {.verb = "get", .namespace_name = "n", .name = std::to_string(i)},
+                     [&](const absl::Status& status) {
+                       refused += absl::IsResourceExhausted(status) ? 1 : 0;
+                     });
+    }
+    executor_.RunFor(absl::Milliseconds(10));
+  };
+  ask(ada, 500);
+  EXPECT_EQ(reviews_.access_reviews(), 60);
+  EXPECT_EQ(refused, 500 - 60);
+  ask(eve, 30);
+  EXPECT_EQ(refused, 0) << "others have their own";
+  ask(eve, 500);
+  EXPECT_EQ(reviews_.access_reviews(), 100) << "and all together no more than this";
+  executor_.RunFor(absl::Seconds(3));
+  EXPECT_TRUE(absl::IsPermissionDenied(Review(ada, {.verb = "list", .namespace_name = "n"})));
+}
+
+TEST_F(ReviewTest, ARefusalSaysWhichRoleWouldHelp) {
+  const auto ada = Ada();
+  EXPECT_THAT(std::string(Review(ada, {.verb = "get", .namespace_name = "research"}).message()),
+              HasSubstr("in namespace \"research\": ask for a Role with that verb"));
+  EXPECT_THAT(
+      std::string(Review(ada, {.verb = "get", .resource = "clustertopologies"}).message()),
+      HasSubstr("in the whole cluster: ask for a ClusterRole and a ClusterRoleBinding with"));
 }
 
 TEST_F(ReviewTest, SeesTheNamespacesInWhichItMayList) {
