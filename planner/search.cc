@@ -45,6 +45,35 @@ std::vector<Sharding> ShardingsOf(Framework framework) {
   return {};
 }
 
+std::vector<RecomputeMode> RecomputesOf(Framework framework) {
+  switch (framework) {
+    case Framework::kMegatron:
+      return {RecomputeMode::kNone, RecomputeMode::kSelective, RecomputeMode::kFull};
+    case Framework::kTorchTitan:
+      return {RecomputeMode::kNone, RecomputeMode::kOperators, RecomputeMode::kFull};
+    case Framework::kDeepSpeed:
+    case Framework::kAccelerate:
+      return {RecomputeMode::kNone, RecomputeMode::kFull};
+  }
+  return {};
+}
+
+ContextExchange ContextExchangeOf(Framework framework) {
+  switch (framework) {
+    case Framework::kDeepSpeed:
+      return ContextExchange::kAllToAll;
+    case Framework::kMegatron:
+    case Framework::kTorchTitan:
+    case Framework::kAccelerate:
+      break;
+  }
+  return ContextExchange::kRing;
+}
+
+bool SplitsNorms(Framework framework) {
+  return framework == Framework::kMegatron || framework == Framework::kTorchTitan;
+}
+
 // One set of degrees, and what is known of all plans with it.
 struct Subtree {
   Degrees degrees;
@@ -71,7 +100,8 @@ class PlanSearch {
   explicit PlanSearch(const SearchRequest& request)
       : request_(request),
         profile_(ProfileOf(request.runtime)),
-        shardings_(ShardingsOf(request.framework)) {}
+        shardings_(ShardingsOf(request.framework)),
+        recomputes_(RecomputesOf(request.framework)) {}
 
   SearchOutcome Run() {
     for (int64_t gpus = request_.gpus; gpus >= request_.gpus - request_.max_spare_gpus; --gpus) {
@@ -108,7 +138,10 @@ class PlanSearch {
     plan.framework = request_.framework;
     plan.precision = request_.precision;
     plan.degrees = degrees;
-    plan.sequence_parallel = degrees.tensor > 1;
+    plan.sequence_parallel = degrees.tensor > 1 && SplitsNorms(request_.framework);
+    if (degrees.context > 1) {
+      plan.context_exchange = ContextExchangeOf(request_.framework);
+    }
     plan.global_batch = request_.global_batch;
     plan.sequence = request_.sequence;
     plan.sharding = shardings_.back();
@@ -187,7 +220,7 @@ class PlanSearch {
     const std::vector<ParallelPlan> shapes = Shapes(plan);
     Subtree subtree{.degrees = degrees};
     subtree.plans =
-        MicroBatches(degrees).size() * shapes.size() * std::size(kModes) * shardings_.size();
+        MicroBatches(degrees).size() * shapes.size() * recomputes_.size() * shardings_.size();
     if (subtree.plans == 0) {
       return;
     }
@@ -280,7 +313,7 @@ class PlanSearch {
         plan.micro_batch = micro_batch;
         for (const Sharding sharding : shardings_) {
           plan.sharding = sharding;
-          for (const RecomputeMode mode : kModes) {
+          for (const RecomputeMode mode : recomputes_) {
             plan.recompute.mode = mode;
             Evaluate(plan);
           }
@@ -313,11 +346,10 @@ class PlanSearch {
     }
   }
 
-  static constexpr RecomputeMode kModes[] = {RecomputeMode::kNone, RecomputeMode::kSelective,
-                                             RecomputeMode::kFull};
   const SearchRequest& request_;
   const RuntimeProfile& profile_;
   std::vector<Sharding> shardings_;
+  std::vector<RecomputeMode> recomputes_;
   std::vector<Subtree> subtrees_;
   SearchOutcome outcome_;
 };
