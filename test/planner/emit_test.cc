@@ -10,6 +10,7 @@
 #include "planner/emit_deepspeed.h"
 #include "planner/emit_megatron.h"
 #include "planner/emit_torchtitan.h"
+#include "planner/launch_tuning.h"
 #include "planner/setting_reader.h"
 #include "rapidcheck/gtest.h"
 #include "test/planner/framework_checks.h"
@@ -240,6 +241,30 @@ RC_GTEST_PROP(EmitProperty, TorchrunReadsBack, ()) {
   const auto parsed = ParseTorchrun(ReadArguments(ArgumentsOf(EmitTorchrun(counts)), {}));
   RC_ASSERT(parsed.ok());
   RC_ASSERT(*parsed == counts);
+}
+
+// The choice of switches makes a legal launch of every legal plan.
+RC_GTEST_PROP(LaunchTuningProperty, NeverLeavesWhatIsAllowed, ()) {
+  LaunchSample sample = RandomLaunch(DrawOf({Framework::kMegatron, Framework::kDeepSpeed,
+                                             Framework::kTorchTitan, Framework::kAccelerate}));
+  sample.launch.switches = {};
+  const GpuSpec* gpu = FindGpu(*rc::gen::elementOf(GpuNames()));
+  RC_PRE(sample.launch.plan.precision == Precision::kBf16 || gpu->cuda_major >= 9);
+  const ClusterSpec cluster = {.gpu = *gpu, .levels = {{"a", 8, 450, 3}, {"b", 4096, 50, 14}}};
+  const bool tight = Coin();
+  const TunedLaunch tuned =
+      TuneLaunch({.model = sample.model,
+                  .plan = sample.launch.plan,
+                  .cluster = cluster,
+                  .profile = ProfileOf(Runtime::kMegatron),
+                  .constants = ShippedConstants(),
+                  .memory = {.device = {.high = tight ? gpu->memory_bytes : 0.0}}});
+  RC_ASSERT(tuned.launch.plan == sample.launch.plan);
+  for (const Violation& each :
+       CheckLaunch(sample.model, tuned.launch, tuned.environment, sample.gpus)) {
+    RC_LOG() << each.id << ": " << each.message << "\n";
+    RC_FAIL("an illegal choice");
+  }
 }
 
 TEST(EmitMegatron, ExpertTensorDegreeIsAlwaysWritten) {
