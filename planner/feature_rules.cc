@@ -185,6 +185,13 @@ ConstraintReason RecomputeKnown(const ConstraintQuestion& q) {
   return std::nullopt;
 }
 
+ConstraintReason ZeroTensor(const ConstraintQuestion& q) {
+  if (q.degrees.tensor == 1 || q.plan.sharding != Sharding::kFull) {
+    return std::nullopt;
+  }
+  return "AutoTP excludes ZeRO-3: use ZeRO-2 or tensor 1";
+}
+
 ConstraintReason Fp8Known(const ConstraintQuestion& q) {
   if (q.plan.precision == Precision::kBf16) {
     return std::nullopt;
@@ -207,6 +214,7 @@ constexpr ConstraintRule kFeatureRules[] = {
     {"ep.known", kOfOthers, ExpertsKnown},
     {"sp.known", kOfDeepSpeed | kOfAccelerate, SequenceParallelKnown},
     {"recompute.known", kOfOthers, RecomputeKnown},
+    {"zero.autotp", kOfDeepSpeed, ZeroTensor},
     {"fp8.known", kOfDeepSpeed, Fp8Known},
 };
 

@@ -42,7 +42,8 @@ class TrafficCounter {
       case GroupKind::kExpert:
         return CountExpert(traffic);
       case GroupKind::kExpertTensor:
-      case GroupKind::kData:
+        return CountExpertTensor(traffic);
+      case GroupKind::kData:  // a part of the shard group, which has its bytes
         return;
     }
   }
@@ -80,6 +81,14 @@ class TrafficCounter {
   void CountExpert(GroupTraffic& traffic) const {
     const double routed = 2 * TensorTokens(plan_) * static_cast<double>(model_.hidden) *
                           static_cast<double>(model_.experts.top_k);
+    Set(traffic, RingGatherBytes(traffic.ranks, routed),
+        micro_batches_ * expert_layers_ * 2 * (2 + again_), constants_.exposed_exchange);
+  }
+
+  // The routed tokens of all tensor ranks of an expert are gathered and its output is scattered.
+  void CountExpertTensor(GroupTraffic& traffic) const {
+    const double routed = 2 * TensorTokens(plan_) * static_cast<double>(model_.hidden) *
+                          static_cast<double>(model_.experts.top_k * traffic.ranks);
     Set(traffic, RingGatherBytes(traffic.ranks, routed),
         micro_batches_ * expert_layers_ * 2 * (2 + again_), constants_.exposed_exchange);
   }
@@ -124,7 +133,8 @@ std::vector<GroupTraffic> EstimateTraffic(const ModelSpec& model, const Parallel
   std::vector<GroupTraffic> all;
   for (const GroupKind kind : kGroupKinds) {
     GroupTraffic traffic{.kind = kind, .ranks = map.SizeOf(kind)};
-    if (traffic.ranks <= 1 || (kind == GroupKind::kExpertData && model.experts.count == 0)) {
+    if (traffic.ranks <= 1 || kind == GroupKind::kData ||
+        (kind == GroupKind::kExpertData && model.experts.count == 0)) {
       continue;
     }
     traffic.groups = map.GroupsOf(kind);

@@ -39,7 +39,7 @@ struct GroupTraffic {
   double exposed = 0;   // 0 to 1
 };
 
-// Groups of one rank are left out.
+// Groups of one rank are left out, and the data groups, which are parts of the shard groups.
 std::vector<GroupTraffic> EstimateTraffic(const ModelSpec& model, const ParallelPlan& plan,
                                           const ClusterSpec& cluster, const RuntimeProfile& profile,
                                           const TimeConstants& constants, const RankMap& map);

@@ -193,6 +193,7 @@ Complaints DeepSpeedComplaints(const std::string& text, const ModelSpec& model, 
                                              whole("/gradient_accumulation_steps", 0) *
                                              (world / (t * p * c)),
              "train_batch_size is not the product");
+  out.Assert(t == 1 || stage <= 2, "autotp and ZeRO-3");
   out.Assert(p == 1 || stage < 2, "ZeRO-2 and ZeRO-3 with a pipeline");
   out.Assert(!file["zero_optimization"].contains("offload_param") || stage == 3, "offload_param");
   out.Assert(!file["zero_optimization"].contains("offload_optimizer") || stage >= 1,

@@ -19,12 +19,18 @@ constexpr Framework kDeepSpeed = Framework::kDeepSpeed;
 constexpr Framework kTorchTitan = Framework::kTorchTitan;
 constexpr Framework kAccelerate = Framework::kAccelerate;
 
+struct LaunchChange {
+  ParallelPlan& plan;
+  LaunchSwitches& switches;
+  LaunchSample& sample;
+};
+
 struct IllegalLaunch {
   friend void PrintTo(const IllegalLaunch& illegal, std::ostream* out) { *out << illegal.id; }
 
   const char* id;
   Framework framework;
-  void (*change)(ParallelPlan&, LaunchSwitches&, LaunchSample&);
+  void (*change)(LaunchChange);
 };
 
 std::vector<std::string_view> IdsOfLaunch(const LaunchSample& sample) {
@@ -42,13 +48,10 @@ class IllegalLaunches : public testing::TestWithParam<IllegalLaunch> {};
 TEST_P(IllegalLaunches, AreRefusedByName) {
   LaunchSample sample = LegalLaunch(GetParam().framework);
   ASSERT_THAT(IdsOfLaunch(sample), IsEmpty());
-  GetParam().change(sample.launch.plan, sample.launch.switches, sample);
+  GetParam().change({sample.launch.plan, sample.launch.switches, sample});
   ASSERT_TRUE(CheckDegrees(sample.launch.plan).ok());
   EXPECT_THAT(IdsOfLaunch(sample), Contains(GetParam().id));
 }
-
-#define CHANGE [](ParallelPlan & p, LaunchSwitches & s, LaunchSample & w)
-#define UNUSED (void)p, (void)s, (void)w
 
 void Interleave(ParallelPlan& plan) {
   plan.schedule = Schedule::kInterleaved;
@@ -62,395 +65,265 @@ void WithExperts(LaunchSample& sample) {
   sample.launch.switches.expert_dispatch = ExpertDispatch::kAllToAll;
 }
 
-const IllegalLaunch kIllegal[] = {{"switch.known", kMegatron, CHANGE{UNUSED;
-s.compile = true;
-}  // namespace
-}  // namespace asterism::planner
-, {"switch.known", kMegatron, CHANGE{UNUSED;
-s.quantized_weights = true;
-}
-}
-, {"switch.known", kMegatron, CHANGE{UNUSED;
-s.parameter_offload = true;
-}
-}
-, {"switch.known", kDeepSpeed, CHANGE{UNUSED;
-s.overlap_parameters = true;
-}
-}
-, {"switch.known", kDeepSpeed, CHANGE{UNUSED;
-s.cuda_graphs = CudaGraphs::kLocal;
-}
-}
-, {"switch.known", kDeepSpeed, CHANGE{UNUSED;
-s.grouped_gemm = true;
-}
-}
-, {"switch.known", kTorchTitan, CHANGE{UNUSED;
-s.megatron_fsdp = true;
-}
-}
-, {"switch.known", kTorchTitan, CHANGE{UNUSED;
-s.optimizer_offload_percent = 50;
-}
-}
-, {"switch.known", kAccelerate, CHANGE{UNUSED;
-s.overlap_tensor = true;
-}
-}
-, {"switch.known", kAccelerate, CHANGE{UNUSED;
-s.pipeline_before_data = true;
-}
-}
-, {"overlap.tp_needs_sp", kMegatron, CHANGE{UNUSED;
-p.sequence_parallel = false;
-s.overlap_tensor = true;
-}
-}
-, {"overlap.tp_needs_sp", kTorchTitan, CHANGE{UNUSED;
-p.sequence_parallel = false;
-s.overlap_tensor = s.compile = true;
-}
-}
-, {"overlap.tp_needs_tp", kDeepSpeed, CHANGE{UNUSED;
-p.degrees = {.tensor = 1, .pipeline = 4, .data = 16};
-s.overlap_tensor = true;
-}
-}
-, {"overlap.tp_compile", kTorchTitan, CHANGE{UNUSED;
-s.overlap_tensor = true;
-}
-}
-, {"overlap.param_gather", kMegatron, CHANGE{UNUSED;
-s.overlap_gradients = s.overlap_parameters = true;
-}
-}
-, {"overlap.param_gather", kMegatron, CHANGE{UNUSED;
-p.sharding = Sharding::kOptimizer;
-s.overlap_parameters = true;
-}
-}
-, {"overlap.ep", kMegatron, CHANGE{UNUSED;
-s.overlap_experts = true;
-}
-}
-, {"overlap.ep", kMegatron, CHANGE{UNUSED;
-WithExperts(w);
-s.overlap_experts = true;
-}
-}
-, {"overlap.ep", kMegatron, CHANGE{UNUSED;
-WithExperts(w);
-p.degrees = {.tensor = 1, .data = 64, .expert = 4};
-p.sequence_parallel = false;
-p.recompute.mode = RecomputeMode::kFull;
-s.overlap_experts = true;
-}
-}
-, {"overlap.ep", kMegatron, CHANGE{UNUSED;
-WithExperts(w);
-Interleave(p);
-s.overlap_experts = s.overlap_shared_experts = true;
-}
-}
-, {"overlap.ep", kMegatron, CHANGE{UNUSED;
-WithExperts(w);
-Interleave(p);
-s.overlap_experts = true;
-s.expert_dispatch = ExpertDispatch::kAllGather;
-}
-}
-, {"overlap.wgrad", kMegatron, CHANGE{UNUSED;
-s.delay_weight_gradients = true;
-}
-}
-, {"overlap.pp_blocking", kMegatron, CHANGE{UNUSED;
-Interleave(p);
-p.degrees = {.tensor = 4, .pipeline = 2, .data = 8};
-s.blocking_pipeline = true;
-}
-}
-, {"overlap.pp_fill", kMegatron, CHANGE{UNUSED;
-s.overlap_pipeline_fill = true;
-}
-}
-, {"overlap.pp_fill", kMegatron, CHANGE{UNUSED;
-Interleave(p);
-s.overlap_pipeline_fill = s.blocking_pipeline = true;
-}
-}
-, {"experts.switches", kMegatron, CHANGE{UNUSED;
-s.grouped_gemm = true;
-}
-}
-, {"experts.switches", kMegatron, CHANGE{UNUSED;
-s.expert_dispatch = ExpertDispatch::kFlex;
-}
-}
-, {"recompute.grouped", kMegatron, CHANGE{UNUSED;
-WithExperts(w);
-s.grouped_gemm = false;
-p.recompute = {.mode = RecomputeMode::kModules, .modules = kRecomputeMoeActivation};
-}
-}
-, {"recompute.module", kMegatron, CHANGE{UNUSED;
-p.recompute = {.mode = RecomputeMode::kModules};
-}
-}
-, {"recompute.module", kMegatron, CHANGE{UNUSED;
-p.recompute = {.mode = RecomputeMode::kSelective, .modules = kRecomputeMlp};
-}
-}
-, {"fsdp.gradients", kMegatron, CHANGE{UNUSED;
-p.sharding = Sharding::kGradients;
-}
-}
-, {"fsdp.sharding", kMegatron, CHANGE{UNUSED;
-s.megatron_fsdp = true;
-s.checkpoint = CheckpointFormat::kFsdpDtensor;
-}
-}
-, {"fsdp.torch", kMegatron, CHANGE{UNUSED;
-p.sharding = Sharding::kFull;
-s.checkpoint = CheckpointFormat::kTorchDist;
-}
-}
-, {"fsdp.tied", kMegatron, CHANGE{UNUSED;
-w.model.tied_embeddings = true;
-p.degrees = {.tensor = 4, .data = 16};
-p.sharding = Sharding::kFull;
-}
-}
-, {"fsdp.checkpoint", kMegatron, CHANGE{UNUSED;
-s.checkpoint = CheckpointFormat::kFsdpDtensor;
-}
-}
-, {"fsdp.checkpoint", kMegatron, CHANGE{UNUSED;
-p.sharding = Sharding::kGradients;
-s.megatron_fsdp = true;
-}
-}
-, {"fsdp.connections", kMegatron, CHANGE{UNUSED;
-p.sharding = Sharding::kGradients;
-s.megatron_fsdp = true;
-s.checkpoint = CheckpointFormat::kFsdpDtensor;
-}
-}
-, {"tp.connections", kMegatron, CHANGE{UNUSED;
-w.environment.device_connections = 0;
-}
-}
-, {"tp.connections", kMegatron, CHANGE{UNUSED;
-p.degrees = {.pipeline = 4, .context = 2, .data = 8};
-p.sequence_parallel = false;
-w.environment.device_connections = 8;
-}
-}
-, {"offload.cpu", kMegatron, CHANGE{UNUSED;
-s.activation_offload = true;
-}
-}
-, {"offload.range", kMegatron, CHANGE{UNUSED;
-s.optimizer_offload_percent = 101;
-}
-}
-, {"offload.range", kDeepSpeed, CHANGE{UNUSED;
-s.optimizer_offload_percent = -1;
-}
-}
-, {"offload.optimizer", kMegatron, CHANGE{UNUSED;
-p.sharding = Sharding::kOptimizer;
-s.optimizer_offload_percent = 50;
-}
-}
-, {"offload.optimizer", kMegatron, CHANGE{UNUSED;
-p.sharding = Sharding::kOptimizer;
-p.precision = Precision::kFp8;
-s.fp8 = Fp8Recipe::kTensorwise;
-s.fp8_parameters = s.precise_optimizer = true;
-s.optimizer_offload_percent = 50;
-}
-}
-, {"optimizer.precise", kMegatron, CHANGE{UNUSED;
-s.precise_optimizer = true;
-}
-}
-, {"fp8.recipe", kMegatron, CHANGE{UNUSED;
-p.precision = Precision::kFp8;
-}
-}
-, {"fp8.recipe", kTorchTitan, CHANGE{UNUSED;
-s.fp8 = Fp8Recipe::kTensorwise;
-}
-}
-, {"fp8.recipe", kAccelerate, CHANGE{UNUSED;
-p.precision = Precision::kFp8;
-}
-}
-, {"fp8.parameters", kMegatron, CHANGE{UNUSED;
-s.fp8_parameters = true;
-}
-}
-, {"fp8.parameters", kMegatron, CHANGE{UNUSED;
-p.precision = Precision::kFp8;
-s.fp8 = Fp8Recipe::kDelayed;
-s.fp8_parameters = true;
-}
-}
-, {"fp8.gpu", kMegatron, CHANGE{UNUSED;
-w.environment.cuda_major = 8;
-p.precision = Precision::kFp8;
-s.fp8 = Fp8Recipe::kDelayed;
-}
-}
-, {"fp8.gpu", kMegatron, CHANGE{UNUSED;
-p.precision = Precision::kFp8;
-s.fp8 = Fp8Recipe::kMxfp8;
-}
-}
-, {"fp8.torch_recipe", kTorchTitan, CHANGE{UNUSED;
-p.precision = Precision::kFp8;
-s.fp8 = Fp8Recipe::kDelayed;
-}
-}
-, {"fp8.known", kDeepSpeed, CHANGE{UNUSED;
-p.precision = Precision::kFp8;
-}
-}
-, {"graphs.recompute", kMegatron, CHANGE{UNUSED;
-p.recompute.mode = RecomputeMode::kFull;
-s.cuda_graphs = CudaGraphs::kTransformerEngine;
-}
-}
-, {"graphs.segments", kMegatron, CHANGE{UNUSED;
-s.cuda_graphs = CudaGraphs::kLocal;
-w.environment.expandable_segments = true;
-}
-}
-, {"zero.offload", kDeepSpeed, CHANGE{UNUSED;
-s.optimizer_offload_percent = 100;
-}
-}
-, {"zero.offload", kDeepSpeed, CHANGE{UNUSED;
-p.sharding = Sharding::kOptimizer;
-s.parameter_offload = true;
-}
-}
-, {"zero.quantized", kDeepSpeed, CHANGE{UNUSED;
-p.sharding = Sharding::kOptimizer;
-s.quantized_gradients = true;
-}
-}
-, {"fsdp.offload", kTorchTitan, CHANGE{UNUSED;
-p.sharding = Sharding::kNone;
-s.parameter_offload = true;
-}
-}
-, {"schedule.known", kMegatron, CHANGE{UNUSED;
-p.schedule = Schedule::kZeroBubbleV;
-}
-}
-, {"schedule.known", kMegatron, CHANGE{UNUSED;
-p.virtual_stages = 5;
-}
-}
-, {"schedule.known", kTorchTitan, CHANGE{UNUSED;
-p.schedule = Schedule::kZeroBubble2p;
-}
-}
-, {"schedule.known", kDeepSpeed, CHANGE{UNUSED;
-p.schedule = Schedule::kInterleaved;
-}
-}
-, {"vpp.known", kDeepSpeed, CHANGE{UNUSED;
-Interleave(p);
-}
-}
-, {"vpp.group_known", kTorchTitan, CHANGE{UNUSED;
-p.group_size = 4;
-}
-}
-, {"layers.given", kTorchTitan, CHANGE{UNUSED;
-p.first_layers = 19;
-}
-}
-, {"layers.counted_ends", kDeepSpeed, CHANGE{UNUSED;
-p.count_loss = true;
-}
-}
-, {"layers.stage", kTorchTitan, CHANGE{UNUSED;
-p.schedule = Schedule::kInterleaved;
-p.virtual_stages = 12;
-}
-}
-, {"cp.kind", kDeepSpeed, CHANGE{UNUSED;
-p.degrees = {.tensor = 4, .context = 2, .data = 8};
-}
-}
-, {"cp.kind", kTorchTitan, CHANGE{UNUSED;
-p.context_exchange = ContextExchange::kAllGather;
-}
-}
-, {"cp.kind", kAccelerate, CHANGE{UNUSED;
-p.degrees = {.tensor = 4, .context = 2, .data = 8};
-p.context_exchange = ContextExchange::kAllToAll;
-}
-}
-, {"shard.known", kTorchTitan, CHANGE{UNUSED;
-p.sharding = Sharding::kOptimizer;
-}
-}
-, {"shard.known", kAccelerate, CHANGE{UNUSED;
-p.sharding = Sharding::kOptimizer;
-}
-}
-, {"shard.replicas_known", kMegatron, CHANGE{UNUSED;
-p.replicas = 2;
-}
-}
-, {"shard.replicas_known", kDeepSpeed, CHANGE{UNUSED;
-p.sharding = Sharding::kOptimizer;
-p.replicas = 2;
-}
-}
-, {"shard.replicas", kTorchTitan, CHANGE{UNUSED;
-p.degrees = {.tensor = 4, .context = 4, .data = 4};
-p.replicas = 8;
-}
-}
-, {"ep.known", kDeepSpeed, CHANGE{UNUSED;
-WithExperts(w);
-}
-}
-, {"ep.known", kTorchTitan, CHANGE{UNUSED;
-p.degrees.expert_tensor = 2;
-}
-}
-, {"sp.known", kDeepSpeed, CHANGE{UNUSED;
-p.sequence_parallel = true;
-}
-}
-, {"recompute.known", kDeepSpeed, CHANGE{UNUSED;
-p.recompute.mode = RecomputeMode::kSelective;
-}
-}
-, {"recompute.known", kTorchTitan, CHANGE{UNUSED;
-p.recompute = {.mode = RecomputeMode::kFull, .layers = 3};
-}
-}
-, {"recompute.known", kAccelerate, CHANGE{UNUSED;
-p.degrees = {.data = 64};
-p.sharding = Sharding::kNone;
-p.recompute.mode = RecomputeMode::kFull;
-}
-}
-, {"tp_cp.replicate", kAccelerate, CHANGE{UNUSED;
-p.sharding = Sharding::kNone;
-}
-}
-,
-}
-;
+const IllegalLaunch kIllegal[] = {
+    {"switch.known", kMegatron, [](LaunchChange c) { c.switches.compile = true; }},
+    {"switch.known", kMegatron, [](LaunchChange c) { c.switches.quantized_weights = true; }},
+    {"switch.known", kMegatron, [](LaunchChange c) { c.switches.parameter_offload = true; }},
+    {"switch.known", kDeepSpeed, [](LaunchChange c) { c.switches.overlap_parameters = true; }},
+    {"switch.known", kDeepSpeed,
+     [](LaunchChange c) { c.switches.cuda_graphs = CudaGraphs::kLocal; }},
+    {"switch.known", kDeepSpeed, [](LaunchChange c) { c.switches.grouped_gemm = true; }},
+    {"switch.known", kTorchTitan, [](LaunchChange c) { c.switches.megatron_fsdp = true; }},
+    {"switch.known", kTorchTitan,
+     [](LaunchChange c) { c.switches.optimizer_offload_percent = 50; }},
+    {"switch.known", kAccelerate, [](LaunchChange c) { c.switches.overlap_tensor = true; }},
+    {"switch.known", kAccelerate, [](LaunchChange c) { c.switches.pipeline_before_data = true; }},
+    {"overlap.tp_needs_sp", kMegatron,
+     [](LaunchChange c) {
+       c.plan.sequence_parallel = false;
+       c.switches.overlap_tensor = true;
+     }},
+    {"overlap.tp_needs_sp", kTorchTitan,
+     [](LaunchChange c) {
+       c.plan.sequence_parallel = false;
+       c.switches.overlap_tensor = c.switches.compile = true;
+     }},
+    {"overlap.tp_needs_tp", kDeepSpeed,
+     [](LaunchChange c) {
+       c.plan.degrees = {.tensor = 1, .pipeline = 4, .data = 16};
+       c.switches.overlap_tensor = true;
+     }},
+    {"overlap.tp_compile", kTorchTitan, [](LaunchChange c) { c.switches.overlap_tensor = true; }},
+    {"overlap.param_gather", kMegatron,
+     [](LaunchChange c) { c.switches.overlap_gradients = c.switches.overlap_parameters = true; }},
+    {"overlap.param_gather", kMegatron,
+     [](LaunchChange c) {
+       c.plan.sharding = Sharding::kOptimizer;
+       c.switches.overlap_parameters = true;
+     }},
+    {"overlap.ep", kMegatron, [](LaunchChange c) { c.switches.overlap_experts = true; }},
+    {"overlap.ep", kMegatron,
+     [](LaunchChange c) {
+       WithExperts(c.sample);
+       c.switches.overlap_experts = true;
+     }},
+    {"overlap.ep", kMegatron,
+     [](LaunchChange c) {
+       WithExperts(c.sample);
+       c.plan.degrees = {.tensor = 1, .data = 64, .expert = 4};
+       c.plan.sequence_parallel = false;
+       c.plan.recompute.mode = RecomputeMode::kFull;
+       c.switches.overlap_experts = true;
+     }},
+    {"overlap.ep", kMegatron,
+     [](LaunchChange c) {
+       WithExperts(c.sample);
+       Interleave(c.plan);
+       c.switches.overlap_experts = c.switches.overlap_shared_experts = true;
+     }},
+    {"overlap.ep", kMegatron,
+     [](LaunchChange c) {
+       WithExperts(c.sample);
+       Interleave(c.plan);
+       c.switches.overlap_experts = true;
+       c.switches.expert_dispatch = ExpertDispatch::kAllGather;
+     }},
+    {"overlap.wgrad", kMegatron, [](LaunchChange c) { c.switches.delay_weight_gradients = true; }},
+    {"overlap.pp_blocking", kMegatron,
+     [](LaunchChange c) {
+       Interleave(c.plan);
+       c.plan.degrees = {.tensor = 4, .pipeline = 2, .data = 8};
+       c.switches.blocking_pipeline = true;
+     }},
+    {"overlap.pp_fill", kMegatron, [](LaunchChange c) { c.switches.overlap_pipeline_fill = true; }},
+    {"overlap.pp_fill", kMegatron,
+     [](LaunchChange c) {
+       Interleave(c.plan);
+       c.switches.overlap_pipeline_fill = c.switches.blocking_pipeline = true;
+     }},
+    {"experts.switches", kMegatron, [](LaunchChange c) { c.switches.grouped_gemm = true; }},
+    {"experts.switches", kMegatron,
+     [](LaunchChange c) { c.switches.expert_dispatch = ExpertDispatch::kFlex; }},
+    {"recompute.grouped", kMegatron,
+     [](LaunchChange c) {
+       WithExperts(c.sample);
+       c.switches.grouped_gemm = false;
+       c.plan.recompute = {.mode = RecomputeMode::kModules, .modules = kRecomputeMoeActivation};
+     }},
+    {"recompute.module", kMegatron,
+     [](LaunchChange c) { c.plan.recompute = {.mode = RecomputeMode::kModules}; }},
+    {"recompute.module", kMegatron,
+     [](LaunchChange c) {
+       c.plan.recompute = {.mode = RecomputeMode::kSelective, .modules = kRecomputeMlp};
+     }},
+    {"fsdp.gradients", kMegatron, [](LaunchChange c) { c.plan.sharding = Sharding::kGradients; }},
+    {"fsdp.sharding", kMegatron,
+     [](LaunchChange c) {
+       c.switches.megatron_fsdp = true;
+       c.switches.checkpoint = CheckpointFormat::kFsdpDtensor;
+     }},
+    {"fsdp.torch", kMegatron,
+     [](LaunchChange c) {
+       c.plan.sharding = Sharding::kFull;
+       c.switches.checkpoint = CheckpointFormat::kTorchDist;
+     }},
+    {"fsdp.tied", kMegatron,
+     [](LaunchChange c) {
+       c.sample.model.tied_embeddings = true;
+       c.plan.degrees = {.tensor = 4, .data = 16};
+       c.plan.sharding = Sharding::kFull;
+     }},
+    {"fsdp.checkpoint", kMegatron,
+     [](LaunchChange c) { c.switches.checkpoint = CheckpointFormat::kFsdpDtensor; }},
+    {"fsdp.checkpoint", kMegatron,
+     [](LaunchChange c) {
+       c.plan.sharding = Sharding::kGradients;
+       c.switches.megatron_fsdp = true;
+     }},
+    {"fsdp.connections", kMegatron,
+     [](LaunchChange c) {
+       c.plan.sharding = Sharding::kGradients;
+       c.switches.megatron_fsdp = true;
+       c.switches.checkpoint = CheckpointFormat::kFsdpDtensor;
+     }},
+    {"tp.connections", kMegatron,
+     [](LaunchChange c) { c.sample.environment.device_connections = 0; }},
+    {"tp.connections", kMegatron,
+     [](LaunchChange c) {
+       c.plan.degrees = {.pipeline = 4, .context = 2, .data = 8};
+       c.plan.sequence_parallel = false;
+       c.sample.environment.device_connections = 8;
+     }},
+    {"offload.cpu", kMegatron, [](LaunchChange c) { c.switches.activation_offload = true; }},
+    {"offload.range", kMegatron,
+     [](LaunchChange c) { c.switches.optimizer_offload_percent = 101; }},
+    {"offload.range", kDeepSpeed,
+     [](LaunchChange c) { c.switches.optimizer_offload_percent = -1; }},
+    {"offload.optimizer", kMegatron,
+     [](LaunchChange c) {
+       c.plan.sharding = Sharding::kOptimizer;
+       c.switches.optimizer_offload_percent = 50;
+     }},
+    {"offload.optimizer", kMegatron,
+     [](LaunchChange c) {
+       c.plan.sharding = Sharding::kOptimizer;
+       c.plan.precision = Precision::kFp8;
+       c.switches.fp8 = Fp8Recipe::kTensorwise;
+       c.switches.fp8_parameters = c.switches.precise_optimizer = true;
+       c.switches.optimizer_offload_percent = 50;
+     }},
+    {"optimizer.precise", kMegatron, [](LaunchChange c) { c.switches.precise_optimizer = true; }},
+    {"fp8.recipe", kMegatron, [](LaunchChange c) { c.plan.precision = Precision::kFp8; }},
+    {"fp8.recipe", kTorchTitan, [](LaunchChange c) { c.switches.fp8 = Fp8Recipe::kTensorwise; }},
+    {"fp8.recipe", kAccelerate, [](LaunchChange c) { c.plan.precision = Precision::kFp8; }},
+    {"fp8.parameters", kMegatron, [](LaunchChange c) { c.switches.fp8_parameters = true; }},
+    {"fp8.parameters", kMegatron,
+     [](LaunchChange c) {
+       c.plan.precision = Precision::kFp8;
+       c.switches.fp8 = Fp8Recipe::kDelayed;
+       c.switches.fp8_parameters = true;
+     }},
+    {"fp8.gpu", kMegatron,
+     [](LaunchChange c) {
+       c.sample.environment.cuda_major = 8;
+       c.plan.precision = Precision::kFp8;
+       c.switches.fp8 = Fp8Recipe::kDelayed;
+     }},
+    {"fp8.gpu", kMegatron,
+     [](LaunchChange c) {
+       c.plan.precision = Precision::kFp8;
+       c.switches.fp8 = Fp8Recipe::kMxfp8;
+     }},
+    {"fp8.torch_recipe", kTorchTitan,
+     [](LaunchChange c) {
+       c.plan.precision = Precision::kFp8;
+       c.switches.fp8 = Fp8Recipe::kDelayed;
+     }},
+    {"zero.autotp", kDeepSpeed,
+     [](LaunchChange c) {
+       c.plan.degrees = {.tensor = 4, .data = 16};
+       c.plan.sharding = Sharding::kFull;
+     }},
+    {"fp8.known", kDeepSpeed, [](LaunchChange c) { c.plan.precision = Precision::kFp8; }},
+    {"graphs.recompute", kMegatron,
+     [](LaunchChange c) {
+       c.plan.recompute.mode = RecomputeMode::kFull;
+       c.switches.cuda_graphs = CudaGraphs::kTransformerEngine;
+     }},
+    {"graphs.segments", kMegatron,
+     [](LaunchChange c) {
+       c.switches.cuda_graphs = CudaGraphs::kLocal;
+       c.sample.environment.expandable_segments = true;
+     }},
+    {"zero.offload", kDeepSpeed,
+     [](LaunchChange c) { c.switches.optimizer_offload_percent = 100; }},
+    {"zero.offload", kDeepSpeed,
+     [](LaunchChange c) {
+       c.plan.sharding = Sharding::kOptimizer;
+       c.switches.parameter_offload = true;
+     }},
+    {"zero.quantized", kDeepSpeed,
+     [](LaunchChange c) {
+       c.plan.sharding = Sharding::kOptimizer;
+       c.switches.quantized_gradients = true;
+     }},
+    {"fsdp.offload", kTorchTitan,
+     [](LaunchChange c) {
+       c.plan.sharding = Sharding::kNone;
+       c.switches.parameter_offload = true;
+     }},
+    {"schedule.known", kMegatron, [](LaunchChange c) { c.plan.schedule = Schedule::kZeroBubbleV; }},
+    {"schedule.known", kMegatron, [](LaunchChange c) { c.plan.virtual_stages = 5; }},
+    {"schedule.known", kTorchTitan,
+     [](LaunchChange c) { c.plan.schedule = Schedule::kZeroBubble2p; }},
+    {"schedule.known", kDeepSpeed,
+     [](LaunchChange c) { c.plan.schedule = Schedule::kInterleaved; }},
+    {"vpp.known", kDeepSpeed, [](LaunchChange c) { Interleave(c.plan); }},
+    {"vpp.group_known", kTorchTitan, [](LaunchChange c) { c.plan.group_size = 4; }},
+    {"layers.given", kTorchTitan, [](LaunchChange c) { c.plan.first_layers = 19; }},
+    {"layers.counted_ends", kDeepSpeed, [](LaunchChange c) { c.plan.count_loss = true; }},
+    {"layers.stage", kTorchTitan,
+     [](LaunchChange c) {
+       c.plan.schedule = Schedule::kInterleaved;
+       c.plan.virtual_stages = 12;
+     }},
+    {"cp.kind", kDeepSpeed,
+     [](LaunchChange c) { c.plan.degrees = {.tensor = 4, .context = 2, .data = 8}; }},
+    {"cp.kind", kTorchTitan,
+     [](LaunchChange c) { c.plan.context_exchange = ContextExchange::kAllGather; }},
+    {"cp.kind", kAccelerate,
+     [](LaunchChange c) {
+       c.plan.degrees = {.tensor = 4, .context = 2, .data = 8};
+       c.plan.context_exchange = ContextExchange::kAllToAll;
+     }},
+    {"shard.known", kTorchTitan, [](LaunchChange c) { c.plan.sharding = Sharding::kOptimizer; }},
+    {"shard.known", kAccelerate, [](LaunchChange c) { c.plan.sharding = Sharding::kOptimizer; }},
+    {"shard.replicas_known", kMegatron, [](LaunchChange c) { c.plan.replicas = 2; }},
+    {"shard.replicas_known", kDeepSpeed,
+     [](LaunchChange c) {
+       c.plan.sharding = Sharding::kOptimizer;
+       c.plan.replicas = 2;
+     }},
+    {"shard.replicas", kTorchTitan,
+     [](LaunchChange c) {
+       c.plan.degrees = {.tensor = 4, .context = 4, .data = 4};
+       c.plan.replicas = 8;
+     }},
+    {"ep.known", kDeepSpeed, [](LaunchChange c) { WithExperts(c.sample); }},
+    {"ep.known", kTorchTitan, [](LaunchChange c) { c.plan.degrees.expert_tensor = 2; }},
+    {"sp.known", kDeepSpeed, [](LaunchChange c) { c.plan.sequence_parallel = true; }},
+    {"recompute.known", kDeepSpeed,
+     [](LaunchChange c) { c.plan.recompute.mode = RecomputeMode::kSelective; }},
+    {"recompute.known", kTorchTitan,
+     [](LaunchChange c) { c.plan.recompute = {.mode = RecomputeMode::kFull, .layers = 3}; }},
+    {"recompute.known", kAccelerate,
+     [](LaunchChange c) {
+       c.plan.degrees = {.data = 64};
+       c.plan.sharding = Sharding::kNone;
+       c.plan.recompute.mode = RecomputeMode::kFull;
+     }},
+    {"tp_cp.replicate", kAccelerate, [](LaunchChange c) { c.plan.sharding = Sharding::kNone; }},
+};
 
 INSTANTIATE_TEST_SUITE_P(Switches, IllegalLaunches, testing::ValuesIn(kIllegal));
 

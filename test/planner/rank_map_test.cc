@@ -99,19 +99,19 @@ TEST(Traffic, GroupsNameTheLevelThatTheyCross) {
   };
   const std::vector<GroupTraffic> two =
       traffic({.gpu = *FindGpu("H100"), .levels = {{"a", 8, 450, 0}, {"b", 1024, 50, 0}}});
-  ASSERT_EQ(two.size(), 4U);
+  ASSERT_EQ(two.size(), 3U);
   EXPECT_EQ(two[0].kind, GroupKind::kTensor);
   EXPECT_EQ(two[0].level, 0U);
   EXPECT_EQ(two[0].groups, 8);
   EXPECT_EQ(two[1].kind, GroupKind::kPipeline);
   EXPECT_EQ(two[1].level, 1U);
   EXPECT_EQ(two[1].stride, 32);
-  EXPECT_EQ(two[3].kind, GroupKind::kShard);
+  EXPECT_EQ(two[2].kind, GroupKind::kShard);
   // 4 all-reduces a layer and micro-batch of 2 x 7/8 x 2 s h bytes.
   EXPECT_DOUBLE_EQ(two[0].bytes_per_step, 64.0 * 40 * 4 * 2 * 7 / 8 * 2 * 4096 * 8192);
   const std::vector<GroupTraffic> one =
       traffic({.gpu = *FindGpu("H100"), .levels = {{"all", 64, 450, 0}}});
-  EXPECT_EQ(one[3].level, 0U);
+  EXPECT_EQ(one[2].level, 0U);
 }
 
 }  // namespace

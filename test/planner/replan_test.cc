@@ -1,5 +1,6 @@
 #include "planner/replan.h"
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "planner/constraints.h"
