@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kDegreeFieldMax = 1'048'576;
-constexpr std::array<std::string_view, 3> kModeWords = {"Apply", "Advise", "Off"};
+constexpr std::array<std::string_view, 3> kModeNames = {"Apply", "Advise", "Off"};
 constexpr std::array<std::string_view, 2> kPrecisionWords = {"BF16", "FP8"};
 
 struct PlanDegree {
@@ -115,7 +115,7 @@ JobPlanSpec ParseJobPlan(const JsonFields& spec) {
   }
   const JsonFields plan = spec.Object("plan");
   if (plan.Has("mode")) {
-    job.mode = static_cast<PlanMode>(plan.OneOf("mode", kModeWords).value_or(0));
+    job.mode = static_cast<PlanMode>(plan.OneOf("mode", kModeNames).value_or(0));
   }
   for (const PlanDegree& each : kPlanDegrees) {
     job.fixed.*each.degree = plan.Int(each.name, 1, kDegreeFieldMax).value_or(0);
