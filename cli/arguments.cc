@@ -13,13 +13,14 @@
 namespace asterism::cli {
 namespace {
 
-constexpr std::array<OptionDescription, 11> kOptions = {{
+constexpr std::array<OptionDescription, 14> kOptions = {{
     {Option::kNamespace, "namespace", 'n', "NAME", "namespace; default: that of the context"},
     {Option::kAllNamespaces, "all-namespaces", 'A', "", "all namespaces"},
     {Option::kContext, "context", 0, "NAME", "context of the kubeconfig; default: the current one"},
     {Option::kKubeconfig, "kubeconfig", 0, "FILE",
      "kubeconfig file; default: $KUBECONFIG, the pod's service account, ~/.kube/config"},
-    {Option::kOutput, "output", 'o', "FORMAT", "json, yaml or wide; topology also dot and svg"},
+    {Option::kOutput, "output", 'o', "FORMAT",
+     "json, yaml or wide; topology also dot and svg, plan svg and launch formats"},
     {Option::kLevel, "level", 0, "LEVEL", "list every domain down to this level"},
     {Option::kClient, "client", 0, "", "this program only; asks nobody"},
     {Option::kServer, "server", 's', "URL",
@@ -30,6 +31,9 @@ constexpr std::array<OptionDescription, 11> kOptions = {{
      "certificate authority of --server, ca.crt of Secret asterism-extender-tls"},
     {Option::kControllerNamespace, "controller-namespace", 0, "NAME",
      "where asterism-controller is installed; default: asterism-system"},
+    {Option::kFilename, "filename", 'f', "FILE", "the TrainingJob"},
+    {Option::kCluster, "cluster", 0, "FILE", "GPU and levels of the cluster (see below)"},
+    {Option::kConfig, "config", 0, "FILE", "the config.json that huggingFaceConfigMap names"},
     {Option::kHelp, "help", 'h', "", "describe the verb"},
 }};
 
@@ -151,10 +155,16 @@ class Reader {
   }
 
   absl::Status TakeOutput(std::string_view value) {
-    constexpr std::array<std::pair<std::string_view, OutputFormat>, 5> kFormats = {
+    constexpr std::array<std::pair<std::string_view, OutputFormat>, 11> kFormats = {
         {{"json", OutputFormat::kJson},
          {"yaml", OutputFormat::kYaml},
          {"wide", OutputFormat::kWide},
+         {"megatron", OutputFormat::kMegatron},
+         {"bridge", OutputFormat::kBridge},
+         {"deepspeed", OutputFormat::kDeepSpeed},
+         {"torchtitan", OutputFormat::kTorchTitan},
+         {"accelerate", OutputFormat::kAccelerate},
+         {"torchrun", OutputFormat::kTorchrun},
          {"dot", OutputFormat::kDot},
          {"svg", OutputFormat::kSvg}}};
     for (const auto& [word, format] : kFormats) {
@@ -163,8 +173,12 @@ class Reader {
         return absl::OkStatus();
       }
     }
-    return Misuse(
-        fmt::format("--output: \"{}\" is not known: use json, yaml or wide", Escaped(value)));
+    return Misuse(fmt::format("--output: \"{}\" is not known: use json, yaml or wide{}",
+                              Escaped(value),
+                              verb_ != nullptr && verb_->verb == Verb::kPlan
+                                  ? ", megatron, bridge, deepspeed, torchtitan, accelerate, "
+                                    "torchrun or svg"
+                                  : ""));
   }
 
   void Set(Option option, const std::string& value) {
@@ -198,6 +212,15 @@ class Reader {
       case Option::kControllerNamespace:
         arguments_.controller_namespace = value;
         return;
+      case Option::kFilename:
+        arguments_.job_file = value;
+        return;
+      case Option::kCluster:
+        arguments_.cluster_file = value;
+        return;
+      case Option::kConfig:
+        arguments_.config_file = value;
+        return;
       case Option::kHelp:
         arguments_.help = !value.empty();
         return;
@@ -220,11 +243,20 @@ class Reader {
             fmt::format("{} does not take --{} ({})", verb_->name, option->name, SeeHelp()));
       }
     }
-    const bool picture =
-        arguments_.output == OutputFormat::kDot || arguments_.output == OutputFormat::kSvg;
-    if (picture && verb_->verb != Verb::kTopology) {
+    const OutputFormat output = arguments_.output;
+    const bool topology = verb_->verb == Verb::kTopology;
+    const bool plan = verb_->verb == Verb::kPlan;
+    if ((output == OutputFormat::kSvg && !topology && !plan) ||
+        (output == OutputFormat::kDot && !topology)) {
       return Misuse(fmt::format("{}: --output dot and svg are for topology: use json, yaml or wide",
                                 verb_->name));
+    }
+    if (output >= OutputFormat::kMegatron && !plan) {
+      return Misuse(
+          fmt::format("--output: only plan writes that: use json, yaml or wide ({})", SeeHelp()));
+    }
+    if (plan && (arguments_.job_file.empty() || arguments_.cluster_file.empty())) {
+      return Misuse("plan needs a job and a cluster: kubectl asterism plan -f FILE --cluster FILE");
     }
     return CheckOperands();
   }
@@ -295,6 +327,11 @@ const std::vector<VerbDescription>& AllVerbs() {
        "",
        "the TrainingJobs, redrawn every 2 s on a terminal",
        {kNamespace, kAllNamespaces, kOutput, kContext, kKubeconfig}},
+      {Verb::kPlan,
+       "plan",
+       "",
+       "the fastest parallel plan of a TrainingJob, its memory and its launch files; asks nobody",
+       {kFilename, kCluster, kConfig, kOutput}},
       {Verb::kVersion,
        "version",
        "",

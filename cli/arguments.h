@@ -30,8 +30,22 @@ inline constexpr int kExitNever = 4;
 inline constexpr int kExitFindings = 1;
 inline constexpr int kExitUnreadable = 2;
 
-enum class Verb { kTopology, kDoctor, kExplain, kQueue, kTop, kVersion, kCompletion, kHelp };
-enum class OutputFormat { kText, kWide, kJson, kYaml, kDot, kSvg };
+enum class Verb { kTopology, kDoctor, kExplain, kQueue, kTop, kPlan, kVersion, kCompletion, kHelp };
+enum class OutputFormat {
+  kText,
+  kWide,
+  kJson,
+  kYaml,
+  kDot,
+  kSvg,
+  // plan
+  kMegatron,
+  kBridge,
+  kDeepSpeed,
+  kTorchTitan,
+  kAccelerate,
+  kTorchrun
+};
 
 struct Arguments {
   Verb verb = Verb::kHelp;
@@ -45,6 +59,9 @@ struct Arguments {
   OutputFormat output = OutputFormat::kText;
 
   std::string level;                  // topology
+  std::string job_file;               // plan
+  std::string cluster_file;           // plan
+  std::string config_file;            // plan; empty: none
   bool client_only = false;           // version
   std::string server;                 // of the controller; empty: through the API server
   std::string certificate_authority;  // file, for an https:// server
@@ -62,6 +79,9 @@ enum class Option {
   kServer,
   kCertificateAuthority,
   kControllerNamespace,
+  kFilename,
+  kCluster,
+  kConfig,
   kHelp
 };
 

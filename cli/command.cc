@@ -20,6 +20,7 @@
 #include "cli/job_outcome.h"
 #include "cli/live_screen.h"
 #include "cli/near_names.h"
+#include "cli/plan_command.h"
 #include "cli/queue_view.h"
 #include "cli/server_session.h"
 #include "cli/structured_output.h"
@@ -61,6 +62,8 @@ class Command {
         return Queue();
       case Verb::kTop:
         return Top();
+      case Verb::kPlan:
+        return RunPlan(arguments_, around_);
       case Verb::kVersion:
         return Version();
       case Verb::kCompletion:

@@ -22,6 +22,16 @@ std::string_view DetailsOf(Verb verb) {
              "is,\n1 error, 2 usage.\n";
     case Verb::kQueue:
       return "Waiting jobs of all namespaces are shown, or of those that you may list.\n";
+    case Verb::kPlan:
+      return "The cluster is a file of a few lines, levels from inner to outer:\n"
+             "  gpu: H100\n"
+             "  levels:\n"
+             "  - {name: node, gpus: 8}\n"
+             "  - {name: cluster, gpus: 1024, gigabytesPerSecond: 50, latencyMicroseconds: 14}\n"
+             "-o megatron, bridge, deepspeed, torchtitan, accelerate or torchrun writes what that "
+             "program\n"
+             "reads, svg a picture of memory and time. Flags in the job's command are kept.\n"
+             "Exit code: 0 there is a plan, 4 the model fits on no such plan, 1 error, 2 usage.\n";
     case Verb::kTop:
       return "Ctrl-C ends it. Without a terminal, and with -o json or yaml, it prints once.\n";
     case Verb::kCompletion:
@@ -46,7 +56,7 @@ std::string OptionLine(const OptionDescription& option) {
 std::string UsageText() {
   std::string text =
       "kubectl asterism shows why a TrainingJob waits, where it runs, and what the cluster has "
-      "free.\n\nUsage: kubectl asterism VERB [OPTIONS]\n\nVerbs:\n";
+      "free, and plans how one is to run.\n\nUsage: kubectl asterism VERB [OPTIONS]\n\nVerbs:\n";
   for (const VerbDescription& verb : AllVerbs()) {
     text +=
         fmt::format("  {:<18}{}\n",

@@ -33,6 +33,7 @@ struct GpuSpec {
   double bf16_achievable = 0;
   double memory_gigabytes_per_second = 0;
   double nvlink_gigabytes_per_second = 0;
+  int64_t cuda_major = 0;  // compute capability; 0: not a CUDA device
 };
 
 // Null when the table has none of that name. Names as in measured.csv: A100-80, H100, H200, B200.

@@ -6,9 +6,9 @@
 //   for (const Violation& violation : CheckPlan(model, plan, 512)) ...   // empty: legal
 //   RETURN_IF_ERROR(CheckDegrees(plan));     // before any arithmetic on a plan
 //
-// Ids are those of the reference's section 8 (world.dense, heads.tp, zero.pipeline, ...); rules
-// about switches that a ParallelPlan does not have are not in the table. Sources: the argument
-// checks of Megatron-LM d98e8a64dd, DeepSpeed 0.19.6, torchtitan b5bcd76c6, accelerate 16cb6eb8.
+// The same table makes the search's space, checks what a user wrote (CheckLaunch, with switches and
+// environment), and names the reason of a rejection. Sources: the argument checks of Megatron-LM
+// core 0.20, DeepSpeed 0.19.6, torchtitan b5bcd76c6, accelerate 16cb6eb8.
 //
 // Thread-safety: pure. Cost: about 1 us for a legal plan.
 #pragma once
@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "planner/launch_plan.h"
 #include "planner/model_spec.h"
-#include "planner/parallel_plan.h"
 
 namespace asterism::planner {
 
@@ -33,6 +33,10 @@ struct Violation {
 
 // In the order of the table. The plan has passed CheckDegrees.
 std::vector<Violation> CheckPlan(const ModelSpec& model, const ParallelPlan& plan, int64_t gpus);
+
+// The same, and the rules on switches.
+std::vector<Violation> CheckLaunch(const ModelSpec& model, const LaunchPlan& launch,
+                                   const LaunchEnvironment& environment, int64_t gpus);
 
 // Whether CheckPlan would find nothing; stops at the first violation.
 bool IsLegal(const ModelSpec& model, const ParallelPlan& plan, int64_t gpus);

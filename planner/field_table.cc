@@ -53,6 +53,21 @@ absl::StatusOr<int64_t> FieldTable::WholeOr(std::string_view key, int64_t fallba
   return Whole(key);
 }
 
+absl::StatusOr<double> FieldTable::NumberOr(std::string_view key, double fallback) const {
+  const Field* field = Find(key);
+  if (field == nullptr) {
+    return fallback;
+  }
+  const std::string& text = field->text;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (field->kind != Field::Kind::kNumber || error != std::errc() ||
+      end != text.data() + text.size() || !std::isfinite(value)) {
+    return WrongKind(*field, "a number: write one without quotes");
+  }
+  return value;
+}
+
 absl::StatusOr<bool> FieldTable::BooleanOr(std::string_view key, bool fallback) const {
   const Field* field = Find(key);
   if (field == nullptr) {

@@ -47,6 +47,7 @@ class FieldTable {
   // Whole numbers; "4096.0" is one. The error names key, value and what to write.
   absl::StatusOr<int64_t> Whole(std::string_view key) const;
   absl::StatusOr<int64_t> WholeOr(std::string_view key, int64_t fallback) const;
+  absl::StatusOr<double> NumberOr(std::string_view key, double fallback) const;
   absl::StatusOr<bool> BooleanOr(std::string_view key, bool fallback) const;
   absl::StatusOr<std::string> TextOr(std::string_view key, std::string_view fallback) const;
 

@@ -3,47 +3,27 @@
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "planner/field_table.h"
+#include "planner/setting_reader.h"
 
 namespace asterism::planner {
 namespace {
 
-// Strict JSON (RFC 8259), of which only the top level is kept.
+// Strict JSON (RFC 8259). Of nested values only those of objects are kept, and only when asked for.
 class JsonFieldReader {
  public:
-  explicit JsonFieldReader(std::string_view text) : text_(text) {}
+  JsonFieldReader(std::string_view text, bool nested) : text_(text), nested_(nested) {}
 
   absl::StatusOr<std::vector<Field>> ReadDocument() {
     SkipSpace();
     if (!Take('{')) {
       return Wrong("the document must be an object: begin with {");
     }
-    std::vector<Field> fields;
-    SkipSpace();
-    while (!Take('}')) {
-      if (!fields.empty()) {
-        RETURN_IF_ERROR(Expect(','));
-        SkipSpace();
-      }
-      Field field;
-      ASSIGN_OR_RETURN(field.key, ReadText());
-      RETURN_IF_ERROR(Expect(':'));
-      RETURN_IF_ERROR(ReadValue(field, 1));
-      for (const Field& other : fields) {
-        if (other.key == field.key) {
-          return Wrong(fmt::format("\"{}\" is set twice: keep one", field.key.substr(0, 64)));
-        }
-      }
-      if (fields.size() == kFieldsMax) {
-        return Wrong(fmt::format("there are more than {} fields", kFieldsMax));
-      }
-      fields.push_back(std::move(field));
-      SkipSpace();
-    }
+    RETURN_IF_ERROR(ReadObject("", 1));
     SkipSpace();
     if (at_ != text_.size()) {
       return Wrong("text follows the object: remove it");
     }
-    return fields;
+    return std::move(fields_);
   }
 
  private:
@@ -71,6 +51,43 @@ class JsonFieldReader {
   absl::Status Expect(char wanted) {
     SkipSpace();
     return Take(wanted) ? absl::OkStatus() : Wrong(fmt::format("expected '{}'", wanted));
+  }
+
+  // Behind its '{'. `prefix` ends with a point where it is not empty.
+  absl::Status ReadObject(const std::string& prefix, int depth) {
+    SkipSpace();
+    for (bool first = true; !Take('}'); first = false) {
+      if (!first) {
+        RETURN_IF_ERROR(Expect(','));
+        SkipSpace();
+      }
+      Field field;
+      ASSIGN_OR_RETURN(field.key, ReadText());
+      field.key = prefix + field.key;
+      RETURN_IF_ERROR(Expect(':'));
+      SkipSpace();
+      if (nested_ && depth < kFieldDepthMax && Take('{')) {
+        RETURN_IF_ERROR(ReadObject(field.key + ".", depth + 1));
+      } else {
+        RETURN_IF_ERROR(ReadValue(field, depth));
+        RETURN_IF_ERROR(Keep(std::move(field)));
+      }
+      SkipSpace();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Keep(Field field) {
+    for (const Field& other : fields_) {
+      if (other.key == field.key) {
+        return Wrong(fmt::format("\"{}\" is set twice: keep one", field.key.substr(0, 64)));
+      }
+    }
+    if (fields_.size() == kFieldsMax) {
+      return Wrong(fmt::format("there are more than {} fields", kFieldsMax));
+    }
+    fields_.push_back(std::move(field));
+    return absl::OkStatus();
   }
 
   absl::Status ReadValue(Field& field, int depth) {
@@ -201,18 +218,28 @@ class JsonFieldReader {
   }
 
   std::string_view text_;
+  const bool nested_;
   size_t at_ = 0;
+  std::vector<Field> fields_;
 };
 
-}  // namespace
-
-absl::StatusOr<FieldTable> ParseJsonFields(std::string_view text) {
+absl::StatusOr<FieldTable> ReadJson(std::string_view text, bool nested) {
   if (text.size() > kFieldBytesMax) {
     return absl::InvalidArgumentError(
         fmt::format("JSON: {} bytes are more than {}", text.size(), kFieldBytesMax));
   }
-  ASSIGN_OR_RETURN(std::vector<Field> fields, JsonFieldReader(text).ReadDocument());
+  ASSIGN_OR_RETURN(std::vector<Field> fields, JsonFieldReader(text, nested).ReadDocument());
   return FieldTable(std::move(fields));
+}
+
+}  // namespace
+
+absl::StatusOr<FieldTable> ParseJsonFields(std::string_view text) {
+  return ReadJson(text, false);
+}
+
+absl::StatusOr<FieldTable> ParseNestedJson(std::string_view text) {
+  return ReadJson(text, true);
 }
 
 }  // namespace asterism::planner

@@ -30,6 +30,7 @@ struct Degrees {
   int64_t expert = 1;
   int64_t expert_tensor = 1;
 
+  friend bool operator==(const Degrees&, const Degrees&) = default;
   int64_t Gpus() const { return tensor * pipeline * context * data; }
   // Ranks that hold the same dense parameters: optimizer shards of ZeRO are cut over them.
   int64_t DenseReplicas() const { return data * context; }
@@ -83,6 +84,8 @@ struct Recompute {
   RecomputeMode mode = RecomputeMode::kNone;
   uint32_t modules = 0;  // kModules
   int64_t layers = 0;    // kFull: only that many layers of each stage; 0: all
+
+  friend bool operator==(const Recompute&, const Recompute&) = default;
 };
 
 struct ParallelPlan {
@@ -107,6 +110,7 @@ struct ParallelPlan {
   int64_t sequence = 0;      // tokens, before context parallelism
   Recompute recompute;
 
+  friend bool operator==(const ParallelPlan&, const ParallelPlan&) = default;
   int64_t MicroBatches() const {
     const int64_t each = micro_batch * degrees.data;
     return each > 0 && global_batch >= each ? global_batch / each : 1;

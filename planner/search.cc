@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <numeric>
+#include <queue>
 #include <tuple>
 
 #include "base/status_macros.h"
@@ -28,6 +31,19 @@ std::vector<int64_t> DivisorsUpTo(int64_t number, int64_t most) {
   return divisors;
 }
 
+std::vector<int64_t> AllDivisors(int64_t number) {
+  std::vector<int64_t> divisors;
+  for (int64_t each = 1; each * each <= number; ++each) {
+    if (number % each == 0) {
+      divisors.push_back(each);
+      if (each * each != number) {
+        divisors.push_back(number / each);
+      }
+    }
+  }
+  return divisors;
+}
+
 bool Allows(int64_t fixed, int64_t value) {
   return fixed == 0 || fixed == value;
 }
@@ -45,16 +61,53 @@ std::vector<Sharding> ShardingsOf(Framework framework) {
   return {};
 }
 
+std::vector<RecomputeMode> RecomputesOf(Framework framework) {
+  switch (framework) {
+    case Framework::kMegatron:
+      return {RecomputeMode::kNone, RecomputeMode::kSelective, RecomputeMode::kFull};
+    case Framework::kTorchTitan:
+      return {RecomputeMode::kNone, RecomputeMode::kOperators, RecomputeMode::kFull};
+    case Framework::kDeepSpeed:
+    case Framework::kAccelerate:
+      return {RecomputeMode::kNone, RecomputeMode::kFull};
+  }
+  return {};
+}
+
+ContextExchange ContextExchangeOf(Framework framework) {
+  switch (framework) {
+    case Framework::kDeepSpeed:
+      return ContextExchange::kAllToAll;
+    case Framework::kMegatron:
+    case Framework::kTorchTitan:
+    case Framework::kAccelerate:
+      break;
+  }
+  return ContextExchange::kRing;
+}
+
+bool SplitsNorms(Framework framework) {
+  return framework == Framework::kMegatron || framework == Framework::kTorchTitan;
+}
+
 // One set of degrees, and what is known of all plans with it.
 struct Subtree {
   Degrees degrees;
   double bound = 0;
+  bool refined = false;
   uint64_t plans = 0;
 };
 
 auto DegreesKey(const Degrees& d) {
   return std::make_tuple(d.pipeline, d.tensor, d.context, d.expert, d.data);
 }
+
+struct OpensLater {
+  bool operator()(const Subtree& a, const Subtree& b) const {
+    return std::make_tuple(a.bound, DegreesKey(a.degrees)) >
+           std::make_tuple(b.bound, DegreesKey(b.degrees));
+  }
+};
 
 bool IsBetterPlan(const PlanCandidate& a, const PlanCandidate& b) {
   const auto key = [](const PlanCandidate& each) {
@@ -71,27 +124,30 @@ class PlanSearch {
   explicit PlanSearch(const SearchRequest& request)
       : request_(request),
         profile_(ProfileOf(request.runtime)),
-        shardings_(ShardingsOf(request.framework)) {}
+        shardings_(ShardingsOf(request.framework)),
+        recomputes_(RecomputesOf(request.framework)),
+        expert_degrees_(
+            DivisorsUpTo(std::max<int64_t>(1, request.model.experts.count), request.most.expert)) {}
 
+  // Best first: a subtree is told apart by a cheap bound until its turn comes, then by its own.
   SearchOutcome Run() {
     for (int64_t gpus = request_.gpus; gpus >= request_.gpus - request_.max_spare_gpus; --gpus) {
       AddSubtrees(gpus);
     }
-    std::sort(subtrees_.begin(), subtrees_.end(), [](const Subtree& a, const Subtree& b) {
-      return std::make_tuple(a.bound, DegreesKey(a.degrees)) <
-             std::make_tuple(b.bound, DegreesKey(b.degrees));
-    });
     SearchCertificate& certificate = outcome_.certificate;
     certificate.min_pruned_bound = kNever;
-    for (const Subtree& subtree : subtrees_) {
-      certificate.space += subtree.plans;
+    while (!subtrees_.empty()) {
+      const Subtree subtree = subtrees_.top();
+      subtrees_.pop();
       const bool hopeless = subtree.bound > Worst();
       if (hopeless || certificate.evaluated >= request_.max_evaluations) {
         certificate.pruned += subtree.plans;
         certificate.min_pruned_bound = std::min(certificate.min_pruned_bound, subtree.bound);
-        continue;
+      } else if (!subtree.refined) {
+        Refine(subtree);
+      } else {
+        Open(subtree);
       }
-      Open(subtree);
     }
     if (!outcome_.best.empty()) {
       certificate.best_seconds = outcome_.best.front().seconds;
@@ -108,32 +164,50 @@ class PlanSearch {
     plan.framework = request_.framework;
     plan.precision = request_.precision;
     plan.degrees = degrees;
-    plan.sequence_parallel = degrees.tensor > 1;
+    plan.sequence_parallel = degrees.tensor > 1 && SplitsNorms(request_.framework);
+    if (degrees.context > 1) {
+      plan.context_exchange = ContextExchangeOf(request_.framework);
+    }
     plan.global_batch = request_.global_batch;
     plan.sequence = request_.sequence;
     plan.sharding = shardings_.back();
     return plan;
   }
 
+  // By data degrees first, which have to divide the batch: most counts of GPUs have few of them.
   void AddSubtrees(int64_t gpus) {
     const FixedDegrees& fixed = request_.fixed;
     const AxisLimits& most = request_.most;
-    const int64_t experts = std::max<int64_t>(1, request_.model.experts.count);
-    for (const int64_t tensor : DivisorsUpTo(gpus, most.tensor)) {
-      for (const int64_t pipeline : DivisorsUpTo(gpus / tensor, most.pipeline)) {
-        for (const int64_t context : DivisorsUpTo(gpus / tensor / pipeline, most.context)) {
-          const int64_t data = gpus / tensor / pipeline / context;
-          if (!Allows(fixed.tensor, tensor) || !Allows(fixed.pipeline, pipeline) ||
-              !Allows(fixed.context, context) || !Allows(fixed.data, data) ||
-              request_.global_batch % data != 0) {
-            continue;
-          }
-          for (const int64_t expert : DivisorsUpTo(experts, most.expert)) {
-            if (Allows(fixed.expert, expert) && gpus % (pipeline * expert) == 0) {
-              AddSubtree({tensor, pipeline, context, data, expert, 1});
-            }
+    const std::vector<int64_t> tensors = DivisorsUpTo(gpus, most.tensor);
+    const std::vector<int64_t> pipelines = DivisorsUpTo(gpus, most.pipeline);
+    for (const int64_t data : AllDivisors(std::gcd(gpus, request_.global_batch))) {
+      const int64_t rest = gpus / data;
+      if (!Allows(fixed.data, data) ||
+          static_cast<double>(rest) > static_cast<double>(most.tensor) *
+                                          static_cast<double>(most.pipeline) *
+                                          static_cast<double>(most.context)) {
+        continue;
+      }
+      for (const int64_t tensor : tensors) {
+        for (const int64_t pipeline : pipelines) {
+          const int64_t context = rest / (tensor * pipeline);
+          if (tensor * pipeline * context == rest && context >= 1 && context <= most.context &&
+              Allows(fixed.tensor, tensor) && Allows(fixed.pipeline, pipeline) &&
+              Allows(fixed.context, context)) {
+            AddExpertDegrees(
+                {.tensor = tensor, .pipeline = pipeline, .context = context, .data = data});
           }
         }
+      }
+    }
+  }
+
+  void AddExpertDegrees(Degrees degrees) {
+    for (const int64_t expert : expert_degrees_) {
+      if (Allows(request_.fixed.expert, expert) &&
+          degrees.Gpus() % (degrees.pipeline * expert) == 0) {
+        degrees.expert = expert;
+        AddSubtree(degrees);
       }
     }
   }
@@ -180,18 +254,26 @@ class PlanSearch {
   }
 
   void AddSubtree(const Degrees& degrees) {
-    ParallelPlan plan = PlanWith(degrees);
     if (degrees.pipeline > request_.model.layers) {
       return;
     }
+    const ParallelPlan plan = PlanWith(degrees);
     const std::vector<ParallelPlan> shapes = Shapes(plan);
     Subtree subtree{.degrees = degrees};
     subtree.plans =
-        MicroBatches(degrees).size() * shapes.size() * std::size(kModes) * shardings_.size();
+        MicroBatches(degrees).size() * shapes.size() * recomputes_.size() * shardings_.size();
     if (subtree.plans == 0) {
       return;
     }
-    plan = shapes.front();
+    outcome_.certificate.space += subtree.plans;
+    subtree.bound = SteadyBound(shapes.front());
+    subtrees_.push(subtree);
+  }
+
+  // Its own bound, unless its least memory is too much.
+  void Refine(Subtree subtree) {
+    const std::vector<ParallelPlan> shapes = Shapes(PlanWith(subtree.degrees));
+    ParallelPlan plan = shapes.front();
     double bound = kNever;
     double least = kNever;
     for (const Sharding sharding : shardings_) {
@@ -203,12 +285,12 @@ class PlanSearch {
       outcome_.least_device_bytes = least;
     }
     if (least > request_.cluster.gpu.memory_bytes) {
-      outcome_.certificate.space += subtree.plans;
       outcome_.certificate.pruned += subtree.plans;
       return;
     }
-    subtree.bound = bound;
-    subtrees_.push_back(subtree);
+    subtree.bound = std::max(bound, subtree.bound);
+    subtree.refined = true;
+    subtrees_.push(subtree);
   }
 
   // Whether the layers of a rank depend on its virtual stages: dense ones are only in front.
@@ -241,8 +323,8 @@ class PlanSearch {
         .device.high;
   }
 
-  // Of all plans with these degrees and this sharding.
-  double LowerBound(ParallelPlan plan) const {
+  // The step without what no plan can avoid, of the smallest micro-batch.
+  TimeEstimate IdealTime(ParallelPlan plan) const {
     TimeConstants ideal = request_.constants;
     ideal.half_tokens = 0;
     ideal.call_us = 0;
@@ -253,11 +335,35 @@ class PlanSearch {
     for (ClusterLevel& level : cluster.levels) {
       level.latency_us = 0;
     }
-    const TimeEstimate time = EstimateTime(request_.model, plan, cluster, profile_, ideal);
+    return EstimateTime(request_.model, plan, cluster, profile_, ideal);
+  }
+
+  static double SlotsOf(const TimeEstimate& time) {
     double slots = 0;
     for (const StageTime& stage : time.stages) {
       slots += stage.Slot();
     }
+    return slots;
+  }
+
+  // The first term of LowerBound alone. A micro-batch of a data rank does not depend on how many of
+  // them there are, so that counts of GPUs share the work.
+  double SteadyBound(const ParallelPlan& plan) {
+    const Degrees& d = plan.degrees;
+    const auto [found, fresh] =
+        slots_.try_emplace(std::make_tuple(d.tensor, d.pipeline, d.context, d.expert), 0.0);
+    if (fresh) {
+      found->second = SlotsOf(IdealTime(plan));
+    }
+    return static_cast<double>(request_.global_batch / d.data) * found->second /
+           static_cast<double>(d.pipeline) * (1 - 1e-9);
+  }
+
+  // Of all plans with these degrees and this sharding.
+  double LowerBound(ParallelPlan plan) const {
+    plan.micro_batch = 1;
+    const TimeEstimate time = IdealTime(plan);
+    const double slots = SlotsOf(time);
     // FSDP exchanges once a micro-batch: of the largest there are the fewest.
     const double exchanges =
         plan.sharding == Sharding::kFull ? 1.0 / static_cast<double>(plan.MicroBatches()) : 1.0;
@@ -269,9 +375,10 @@ class PlanSearch {
     return (steady + once + time.other) * (1 - 1e-9);
   }
 
-  // Seconds of the last of the k best; infinite while there are fewer.
+  // Seconds of the last of the k best; while there are fewer what the request gives.
   double Worst() const {
-    return outcome_.best.size() < request_.top_k ? kNever : outcome_.best.back().seconds;
+    const double given = request_.slower_than_seconds > 0 ? request_.slower_than_seconds : kNever;
+    return outcome_.best.size() < request_.top_k ? given : outcome_.best.back().seconds;
   }
 
   void Open(const Subtree& subtree) {
@@ -280,7 +387,7 @@ class PlanSearch {
         plan.micro_batch = micro_batch;
         for (const Sharding sharding : shardings_) {
           plan.sharding = sharding;
-          for (const RecomputeMode mode : kModes) {
+          for (const RecomputeMode mode : recomputes_) {
             plan.recompute.mode = mode;
             Evaluate(plan);
           }
@@ -313,12 +420,13 @@ class PlanSearch {
     }
   }
 
-  static constexpr RecomputeMode kModes[] = {RecomputeMode::kNone, RecomputeMode::kSelective,
-                                             RecomputeMode::kFull};
   const SearchRequest& request_;
   const RuntimeProfile& profile_;
   std::vector<Sharding> shardings_;
-  std::vector<Subtree> subtrees_;
+  std::vector<RecomputeMode> recomputes_;
+  std::vector<int64_t> expert_degrees_;
+  std::priority_queue<Subtree, std::vector<Subtree>, OpensLater> subtrees_;
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, double> slots_;
   SearchOutcome outcome_;
 };
 

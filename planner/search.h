@@ -72,6 +72,8 @@ struct SearchRequest {
   AxisLimits most;
   size_t top_k = 5;
   uint64_t max_evaluations = 1'000'000;
+  // Plans that take longer are of no use; 0: all are. The certificate then speaks of the others.
+  double slower_than_seconds = 0;
 };
 
 struct PlanCandidate {

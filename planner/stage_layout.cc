@@ -48,9 +48,14 @@ std::vector<StageBlocks> LayOutStages(const ModelSpec& model, const ParallelPlan
   int64_t layer = 0;
   for (size_t slot = 0; slot < slots.size(); ++slot) {
     StageBlocks& stage = stages[slot % stages.size()];
-    for (int64_t each = 0; each < slots[slot]; ++each, ++layer) {
-      (HasExperts(model, layer) ? stage.expert_layers : stage.dense_layers) += 1;
-    }
+    // Dense layers of a mixture are its first ones.
+    const int64_t dense =
+        model.experts.count > 0
+            ? std::clamp<int64_t>(model.dense_layers - layer, 0, std::max<int64_t>(0, slots[slot]))
+            : slots[slot];
+    stage.dense_layers += dense;
+    stage.expert_layers += slots[slot] - dense;
+    layer += slots[slot];
   }
   stages.front().embedding = true;
   StageBlocks& last = stages.back();

@@ -57,4 +57,23 @@ std::vector<std::string_view> TimeTableEntries() {
   return names;
 }
 
+const TimeConstants* ConstantsOfGpu(std::string_view gpu) {
+  struct GpuEntry {
+    std::string_view gpu;
+    std::string_view entry;
+  };
+  // H200 computes as H100, GB300 as GB200.
+  static constexpr GpuEntry kEntries[] = {
+      {"A100-40", "kort22 A100-80"}, {"A100-80", "kort22 A100-80"}, {"H100", "dgxc H100"},
+      {"H200", "dgxc H100"},         {"B200", "mlperf B200"},       {"GB200", "dgxc GB200"},
+      {"GB300", "dgxc GB200"},
+  };
+  for (const GpuEntry& each : kEntries) {
+    if (each.gpu == gpu) {
+      return &ConstantsOf(each.entry);
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace asterism::planner

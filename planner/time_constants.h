@@ -51,5 +51,8 @@ const TimeConstants& ShippedConstants();
 // Shipped ones when the table has no such entry.
 const TimeConstants& ConstantsOf(std::string_view entry);
 std::vector<std::string_view> TimeTableEntries();
+// Of the entry that stands for a GPU of gpu_table.cc in a training framework of today; null where
+// nothing was measured on that GPU.
+const TimeConstants* ConstantsOfGpu(std::string_view gpu);
 
 }  // namespace asterism::planner

@@ -107,11 +107,10 @@ StageTime ForwardOfLayer(const TimeSetting& s, LayerKind kind) {
 }
 
 // Forward and backward, with what recompute repeats.
-void AddLayers(const TimeSetting& s, LayerKind kind, int64_t count, StageTime& stage) {
+void AddLayers(const TimeSetting& s, const StageTime& forward, int64_t count, StageTime& stage) {
   if (count == 0) {
     return;
   }
-  const StageTime forward = ForwardOfLayer(s, kind);
   const Recompute& recompute = s.plan.recompute;
   const double layers = static_cast<double>(count);
   double again = 0;
@@ -203,12 +202,17 @@ TimeEstimate EstimateTime(const ModelSpec& model, const ParallelPlan& plan,
   s.hidden = static_cast<double>(model.hidden);
   const std::vector<StageBlocks> stages = LayOutStages(model, plan);
   TimeEstimate time;
+  // The same in every stage.
+  const StageTime dense = ForwardOfLayer(s, LayerKind::kDense);
+  const StageTime expert =
+      model.experts.count > 0 ? ForwardOfLayer(s, LayerKind::kExpert) : StageTime{};
   double slowest = 0;
   double sum = 0;
+  time.stages.reserve(stages.size());
   for (const StageBlocks& blocks : stages) {
     StageTime stage;
-    AddLayers(s, LayerKind::kDense, blocks.dense_layers, stage);
-    AddLayers(s, LayerKind::kExpert, blocks.expert_layers, stage);
+    AddLayers(s, dense, blocks.dense_layers, stage);
+    AddLayers(s, expert, blocks.expert_layers, stage);
     stage.head = blocks.head ? HeadSeconds(s) : 0;
     slowest = std::max(slowest, stage.Slot());
     sum += stage.Slot();

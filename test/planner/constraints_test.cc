@@ -35,6 +35,7 @@ Sample LegalSample(Framework framework) {
   sample.plan.sequence_parallel = framework == Framework::kMegatron;
   if (framework == Framework::kAccelerate) {
     sample.plan.degrees = {.tensor = 4, .data = 16};
+    sample.plan.sharding = Sharding::kFull;
   }
   return sample;
 }
@@ -160,13 +161,6 @@ INSTANTIATE_TEST_SUITE_P(
         Illegal{"zero.pipeline", kD, [](Sample& s) { s.plan.sharding = Sharding::kFull; }},
         Illegal{"pp.none", kA, [](Sample& s) { s.plan.degrees.pipeline = 2; }},
         Illegal{"tp_cp.replicate", kA, [](Sample& s) { s.plan.replicas = 16; }}));
-
-TEST(Constraints, EveryIdOfTheTableHasAnIllegalPlanOrASibling) {
-  EXPECT_EQ(ConstraintIds(kM).size(), 18U);
-  EXPECT_EQ(ConstraintIds(kD).size(), 6U);
-  EXPECT_EQ(ConstraintIds(kT).size(), 8U);
-  EXPECT_EQ(ConstraintIds(kA).size(), 7U);
-}
 
 TEST(Constraints, UnevenStagesAreLegalWhereTheyAreSaid) {
   Sample sample = LegalSample(kM);
