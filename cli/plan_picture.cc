@@ -1,6 +1,7 @@
 #include <array>
 
 #include "cli/plan_view.h"
+#include "cli/xml_text.h"
 #include "fmt/format.h"
 
 namespace asterism::cli {
@@ -13,29 +14,6 @@ constexpr double kLegendRow = 20;
 constexpr std::array<std::string_view, 12> kColours = {"#4477aa", "#66ccee", "#228833", "#ccbb44",
                                                        "#ee6677", "#aa3377", "#bbbbbb", "#332288",
                                                        "#88ccee", "#44aa99", "#999933", "#882255"};
-
-std::string XmlText(std::string_view text) {
-  std::string escaped;
-  for (const char letter : text) {
-    switch (letter) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += static_cast<unsigned char>(letter) < 0x20 ? ' ' : letter;
-    }
-  }
-  return escaped;
-}
 
 struct BarPart {
   std::string name;

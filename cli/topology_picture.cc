@@ -8,6 +8,7 @@
 
 #include "cli/styled_text.h"
 #include "cli/topology_folds.h"
+#include "cli/xml_text.h"
 #include "fmt/format.h"
 #include "operator/node_ranges.h"
 
@@ -35,29 +36,6 @@ constexpr std::array<UseColour, 4> kUses = {{{&GpuCounts::held, "held", "#3b6fb6
                                              {&GpuCounts::spare, "spare", "#b58a2b"},
                                              {&GpuCounts::faulty, "faulty", "#c2402f"},
                                              {&GpuCounts::free, "free", "#cfe8cf"}}};
-
-std::string XmlText(std::string_view text) {
-  std::string safe;
-  for (const char letter : Escaped(text)) {
-    switch (letter) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe.push_back(letter);
-    }
-  }
-  return safe;
-}
 
 std::string DotText(std::string_view text) {
   std::string safe;
