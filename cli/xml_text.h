@@ -1,11 +1,11 @@
 // File: cli/xml_text.h
 //
-// Foreign text inside an SVG: control and hidden characters as escapes (cli/styled_text.h), and
-// what XML itself means by a letter as an entity.
+// Foreign text inside a picture: what acts on a terminal shows as escapes, what means something in
+// XML as entities.
 //
 //   svg += fmt::format("<text>{}</text>", XmlText(name));
 //
-// Thread-safety: pure. Cost: O(text).
+// Thread-safety: pure. Cost: linear in the text.
 #pragma once
 
 #include <string>

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "controller/placement_service.h"
+#include "controller/planner_service.h"
 #include "grpcpp/impl/service_type.h"
 
 namespace asterism::controller {
@@ -40,6 +41,16 @@ std::unique_ptr<grpc::Service> PlacementEdge::MakeService(
                                .admission = admission_,
                                .default_deadline = options_.default_deadline},
                               std::move(retired));
+}
+
+std::unique_ptr<grpc::Service> PlacementEdge::MakePlanner() {
+  return MakePlannerService({.core = dependencies_.core,
+                             .turns = turns_,
+                             .timers = timers_,
+                             .plane = dependencies_.plane,
+                             .identity = identity_,
+                             .admission = admission_,
+                             .default_deadline = options_.default_deadline});
 }
 
 }  // namespace asterism::controller

@@ -60,6 +60,8 @@ class PlacementEdge {
   void Stop();
   // One for each server; see MakePlacementService.
   std::unique_ptr<grpc::Service> MakeService(std::shared_ptr<const std::atomic<bool>> retired);
+  // asterism.v1.Planner, in the same rooms and turns.
+  std::unique_ptr<grpc::Service> MakePlanner();
 
  private:
   const Dependencies dependencies_;

@@ -1,10 +1,12 @@
 #include "planner/launch_files.h"
 
+#include "base/status_macros.h"
 #include "planner/emit_accelerate.h"
 #include "planner/emit_deepspeed.h"
 #include "planner/emit_megatron.h"
 #include "planner/emit_torchtitan.h"
 #include "planner/setting.h"
+#include "planner/setting_reader.h"
 
 namespace asterism::planner {
 
@@ -32,6 +34,37 @@ LaunchFiles WriteLaunch(const ModelSpec& model, const LaunchPlan& launch, const 
                   EmitTorchrun({.nodes = nodes.nodes, .processes = nodes.gpus_per_node}))};
   }
   return {};
+}
+
+absl::StatusOr<LaunchPlan> ReadLaunch(const ModelSpec& model, Framework framework,
+                                      const WrittenLaunch& launch, const WrittenJob& job) {
+  const FieldTable arguments = ReadArguments(launch.arguments, MegatronSwitches());
+  switch (framework) {
+    case Framework::kMegatron: {
+      ASSIGN_OR_RETURN(LaunchPlan read, ParseMegatron(arguments, job.gpus));
+      ParallelPlan& plan = read.plan;
+      plan.micro_batch = plan.micro_batch == 0 ? 1 : plan.micro_batch;
+      plan.global_batch = plan.global_batch == 0 ? job.global_batch : plan.global_batch;
+      plan.sequence = plan.sequence == 0 ? job.sequence : plan.sequence;
+      return read;
+    }
+    case Framework::kDeepSpeed: {
+      ASSIGN_OR_RETURN(const FieldTable file, ParseNestedJson(launch.file));
+      return ParseDeepSpeed(file, {.gpus = job.gpus, .sequence = job.sequence});
+    }
+    case Framework::kTorchTitan: {
+      if (launch.file.empty()) {
+        return ParseTorchTitan(model, arguments);
+      }
+      ASSIGN_OR_RETURN(const FieldTable file, ParseToml(launch.file));
+      return ParseTorchTitan(model, file);
+    }
+    case Framework::kAccelerate: {
+      ASSIGN_OR_RETURN(const FieldTable file, ParseNestedYaml(launch.file));
+      return ParseAccelerate(file, arguments, {.gpus = job.gpus, .sequence = job.sequence});
+    }
+  }
+  return absl::InternalError("a framework without a format");
 }
 
 std::optional<Framework> FrameworkOf(LaunchFormat format) {

@@ -9,7 +9,8 @@ from harness.failure import require, require_equal
 from harness.scenario import scenario
 
 # Verbs that the text speaks of.
-_NAMES = ("kubectl apply", "kubectl asterism doctor", "kubectl asterism explain", "helm uninstall", "kubectl apply --dry-run=server")
+_NAMES = ("kubectl apply", "kubectl asterism doctor", "kubectl asterism explain", "kubectl asterism plan",
+          "helm uninstall", "kubectl apply --dry-run=server")
 # Commands that are not typed here, by their beginnings, with the reason.
 _ELSEWHERE = {
     "helm ": "test/chart/install_test types them",
