@@ -73,6 +73,13 @@ TEST(ImportText, GarbageIsRefusedWithTheKnownFormats) {
   EXPECT_THAT(RefusalOf("a: [1\nb: }"), HasSubstr("line 2"));
 }
 
+TEST(ImportText, DocumentsWithoutEndAreRefused) {
+  // yaml-cpp 0.7 tells empty documents for ever at a comma that belongs to nothing.
+  for (const char* text : {",=", "-,=", "kind: List\n---\n,=\n", ","}) {
+    EXPECT_FALSE(ImportText("x.yaml", text).ok()) << text;
+  }
+}
+
 TEST(ImportText, WrongXmlNamesTheLine) {
   EXPECT_THAT(RefusalOf("<system>\n<cpu>\n</system>"), StartsWith("bad.txt: line 3: "));
   EXPECT_THAT(RefusalOf("<html></html>"), HasSubstr("the root is <html>"));

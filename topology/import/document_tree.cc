@@ -232,7 +232,14 @@ absl::StatusOr<std::vector<DocumentNode>> ReadYaml(std::string_view text) {
   try {
     YAML::Parser parser(stream);
     YamlEvents events(builder);
-    while (parser.HandleNextDocument(events)) {
+    // A document begins on a line of its own. At a comma that belongs to nothing the library tells
+    // one empty document after the other and never moves on.
+    const auto documents_max = std::count(text.begin(), text.end(), '\n') + 1;
+    for (std::ptrdiff_t documents = 0; parser.HandleNextDocument(events); ++documents) {
+      if (documents >= documents_max) {
+        return absl::InvalidArgumentError(
+            "line 1: no valid YAML: there are more documents than lines");
+      }
     }
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(
