@@ -45,8 +45,9 @@ void PlacementDesk::InTurn(const SharedCall& call, base::Work work) {
   });
 }
 
-void PlacementDesk::Place(const SharedCall& call, Shared<v1::PlaceRequest> request,
-                          Done<v1::PlaceResponse> done) {
+template <typename Request, typename Response>
+void PlacementDesk::DecideRequest(const SharedCall& call, Shared<Request> request,
+                                  Done<Response> done) {
   const absl::StatusOr<AskedNames> names = ReadAskedNames(*request);
   if (!names.ok()) {
     done(names.status());
@@ -59,30 +60,20 @@ void PlacementDesk::Place(const SharedCall& call, Shared<v1::PlaceRequest> reque
           done(answer.status());
           return;
         }
-        v1::PlaceResponse response;
+        Response response;
         FillDecision(*answer, *response.mutable_decision());
         done(std::move(response));
       });
 }
 
+void PlacementDesk::Place(const SharedCall& call, Shared<v1::PlaceRequest> request,
+                          Done<v1::PlaceResponse> done) {
+  DecideRequest(call, std::move(request), std::move(done));
+}
+
 void PlacementDesk::WhatIf(const SharedCall& call, Shared<v1::WhatIfRequest> request,
                            Done<v1::WhatIfResponse> done) {
-  const absl::StatusOr<AskedNames> names = ReadAskedNames(*request);
-  if (!names.ok()) {
-    done(names.status());
-    return;
-  }
-  Decide(
-      call, *names, [request = std::move(request)] { return ReadHypothesis(*request); },
-      [done = std::move(done)](absl::StatusOr<operators::PlacementAnswer> answer) mutable {
-        if (!answer.ok()) {
-          done(answer.status());
-          return;
-        }
-        v1::WhatIfResponse response;
-        FillDecision(*answer, *response.mutable_decision());
-        done(std::move(response));
-      });
+  DecideRequest(call, std::move(request), std::move(done));
 }
 
 void PlacementDesk::Decide(const SharedCall& call, const AskedNames& names, Read read,

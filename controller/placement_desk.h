@@ -87,6 +87,8 @@ class PlacementDesk {
   // Skip what nobody waits for any more.
   void OnCore(const SharedCall& call, base::Work work);
   void InTurn(const SharedCall& call, base::Work work);
+  template <typename Request, typename Response>
+  void DecideRequest(const SharedCall& call, Shared<Request> request, Done<Response> done);
   // Rights, the job, what the cluster says about it, the admission, the question, the answer.
   void Decide(const SharedCall& call, const AskedNames& names, Read read, Answered done);
   void FindFacts(const SharedCall& call, Hypothesis hypothesis, Answered done);

@@ -266,6 +266,10 @@ std::string_view DocumentNode::Text(std::string_view key) const {
   return found == nullptr ? std::string_view() : std::string_view(found->text);
 }
 
+std::span<const DocumentNode> DocumentNode::ItemsOrSelf() const {
+  return is_list() ? std::span<const DocumentNode>(items) : std::span<const DocumentNode>(this, 1);
+}
+
 const std::vector<DocumentNode>& DocumentNode::Items(std::string_view key) const {
   static const std::vector<DocumentNode> none;
   const DocumentNode* found = Find(key);

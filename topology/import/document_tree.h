@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,8 @@ struct DocumentNode {
   std::string_view Text(std::string_view key) const;
   // The items of a list field; empty when absent.
   const std::vector<DocumentNode>& Items(std::string_view key) const;
+  // The items of a list; of anything else, itself.
+  std::span<const DocumentNode> ItemsOrSelf() const;
   bool is_map() const { return kind == Kind::kMap; }
   bool is_list() const { return kind == Kind::kList; }
 };

@@ -9,8 +9,7 @@
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "fmt/format.h"
-#include "topology/host_list.h"
-#include "topology/import/slurm_conf.h"
+#include "topology/import/name_budget.h"
 #include "topology/import/text_lines.h"
 
 namespace asterism::topology {
@@ -260,20 +259,10 @@ class KubernetesReader {
   }
 
   void Expand(const DocumentNode& list, std::vector<std::string>& names) {
-    const auto take = [&](const DocumentNode& item) {
-      const auto expanded =
-          ExpandHostList(item.text, kDeclaredNodesMax - std::min(kDeclaredNodesMax, total_));
-      if (!expanded.ok()) {
-        Refuse(item.line, std::string(base::ToStd(expanded.status().message())));
-        return;
+    for (const DocumentNode& item : list.ItemsOrSelf()) {
+      if (const absl::Status taken = budget_.Expand(item.text, names); !taken.ok()) {
+        Refuse(item.line, std::string(base::ToStd(taken.message())));
       }
-      total_ += expanded->size();
-      names.insert(names.end(), expanded->begin(), expanded->end());
-    };
-    if (list.is_list()) {
-      std::for_each(list.items.begin(), list.items.end(), take);
-    } else {
-      take(list);
     }
   }
 
@@ -382,7 +371,7 @@ class KubernetesReader {
   std::map<std::string, size_t> tiers_;
   std::vector<std::string> reasons_;
   size_t other_objects_ = 0;
-  size_t total_ = 0;
+  NameBudget budget_;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "base/strings.h"
 #include "fmt/format.h"
-#include "topology/host_list.h"
+#include "topology/import/name_budget.h"
 #include "topology/import/text_lines.h"
 #include "topology/natural_order.h"
 
@@ -141,14 +141,9 @@ class SlurmReader {
   }
 
   void Expand(std::string_view list, std::vector<std::string>& names) {
-    absl::StatusOr<std::vector<std::string>> expanded =
-        ExpandHostList(list, kDeclaredNodesMax - std::min(kDeclaredNodesMax, total_));
-    if (!expanded.ok()) {
-      Refuse(std::string(base::ToStd(expanded.status().message())));
-      return;
+    if (const absl::Status taken = budget_.Expand(list, names); !taken.ok()) {
+      Refuse(std::string(base::ToStd(taken.message())));
     }
-    total_ += expanded->size();
-    names.insert(names.end(), expanded->begin(), expanded->end());
   }
 
   void TakeSizes(std::string_view value) {
@@ -278,7 +273,7 @@ class SlurmReader {
   std::vector<std::string> reasons_;
   std::string joined_;
   size_t commented_blocks_ = 0;
-  size_t total_ = 0;
+  NameBudget budget_;
   bool block_ = false;
   bool sizes_line_ = false;
 };

@@ -21,8 +21,6 @@
 
 namespace asterism::topology {
 
-inline constexpr size_t kDeclaredNodesMax = 1'000'000;
-
 bool LooksLikeSlurmConf(std::string_view head);
 absl::StatusOr<Imported> ImportSlurmConf(std::string_view name, std::string_view text);
 
