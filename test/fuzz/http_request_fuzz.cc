@@ -8,12 +8,12 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "base/check.h"
 #include "base/cut_text.h"
 #include "server/health.h"
@@ -45,20 +45,15 @@ class Target {
     address.sin_port = htons(server_->port());
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     // Other programs of the machine may have used up the local ports for a moment.
-    int connected = -1;
-    for (int tries = 0; tries < 1000 && connected != 0; ++tries) {
-      connected = connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-      if (connected != 0 && errno != EADDRNOTAVAIL) {
-        break;
-      }
-      if (connected != 0) {
-        poll(nullptr, 0, /*milliseconds=*/10);
-      }
+    absl::Status connected = Connect(connection, address);
+    for (int tries = 0; tries < 1000 && absl::IsUnavailable(connected); ++tries) {
+      poll(nullptr, 0, /*milliseconds=*/10);
+      connected = Connect(connection, address);
     }
-    CHECK_THAT(connected == 0,
-               std::string("the server does not listen any more: ") + std::strerror(errno));
+    CHECK_THAT(connected.ok(), connected.ToString());
     while (!bytes.empty()) {
-      const ssize_t sent = send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t sent =
+          TEMP_FAILURE_RETRY(send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL));
       if (sent <= 0) {
         break;
       }
@@ -67,7 +62,8 @@ class Target {
     shutdown(connection, SHUT_WR);
     std::string answer;
     char chunk[4096];
-    for (ssize_t got = 0; (got = recv(connection, chunk, sizeof(chunk), 0)) > 0;) {
+    for (ssize_t got = 0;
+         (got = TEMP_FAILURE_RETRY(recv(connection, chunk, sizeof(chunk), 0))) > 0;) {
       answer.append(chunk, static_cast<size_t>(got));
     }
     // A reset instead of a FIN, so that thousands of runs do not use up the local ports.
@@ -78,6 +74,26 @@ class Target {
   }
 
  private:
+  // Unavailable: no local port is free. A connect that a signal interrupts (the fuzzer's own alarm)
+  // goes on, and tells its end in SO_ERROR.
+  static absl::Status Connect(int connection, const sockaddr_in& address) {
+    int error = 0;
+    if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+      error = errno;
+    }
+    if (error == EINTR) {
+      pollfd wait = {.fd = connection, .events = POLLOUT, .revents = 0};
+      TEMP_FAILURE_RETRY(poll(&wait, 1, /*milliseconds=*/10'000));
+      socklen_t size = sizeof(error);
+      getsockopt(connection, SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+    if (error == EADDRNOTAVAIL) {
+      return absl::UnavailableError("no local port is free");
+    }
+    return error == 0 ? absl::OkStatus()
+                      : absl::ErrnoToStatus(error, "the server does not listen any more");
+  }
+
   asterism::base::SystemClock clock_;
   asterism::base::MetricRegistry registry_;
   asterism::server::HttpServerMetrics metrics_{registry_};
