@@ -6,6 +6,7 @@ namespace asterism::operators {
 namespace {
 
 constexpr size_t kReportsMax = 32'768;
+constexpr size_t kReportsOfNodeMax = 2'048;
 
 }  // namespace
 
@@ -25,11 +26,16 @@ void WorkerReports::Put(const std::string& pod_uid, WorkerReport report, base::S
   report.progressed = further ? now : entry.report.progressed;
   report.first_heard = entry.heard == 0 ? now : entry.report.first_heard;
   entry.report = std::move(report);
+  std::set<uint64_t>& ages = by_node_[key.second];
   by_age_.erase(entry.heard);
+  ages.erase(entry.heard);
   entry.heard = ++number_;
   by_age_[entry.heard] = key;
-  if (entries_.size() > kReportsMax) {
-    const Key oldest = by_age_.begin()->second;
+  ages.insert(entry.heard);
+  if (ages.size() > kReportsOfNodeMax || entries_.size() > kReportsMax) {
+    const uint64_t age =
+        ages.size() > kReportsOfNodeMax ? *ages.begin() : by_age_.begin()->first;
+    const Key oldest = by_age_.at(age);
     Erase(oldest.first, oldest.second);
   }
 }
@@ -41,6 +47,11 @@ const WorkerReport* WorkerReports::Find(std::string_view pod_uid, std::string_vi
 
 void WorkerReports::Erase(std::string_view pod_uid, std::string_view node) {
   if (const auto found = entries_.find(Key(pod_uid, node)); found != entries_.end()) {
+    const auto ages = by_node_.find(node);
+    ages->second.erase(found->second.heard);
+    if (ages->second.empty()) {
+      by_node_.erase(ages);
+    }
     by_age_.erase(found->second.heard);
     entries_.erase(found);
   }

@@ -9,14 +9,17 @@
 //
 // What another node's agent says about the pod is a report of its own, which nobody looks for.
 //
-// Bounds: 32,768 pods; beyond it the one that was heard of longest ago goes.
+// Bounds: 32,768 pods, 2,048 of one node; beyond it the one that was heard of longest ago goes, of
+// the node's own first: a node that lies costs others nothing.
 //
 // Thread-safety: core executor only. Cost: O(log n).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -74,6 +77,7 @@ class WorkerReports {
   using Key = std::pair<std::string, std::string>;  // UID, node
   std::map<Key, Entry> entries_;
   std::map<uint64_t, Key> by_age_;
+  std::map<std::string, std::set<uint64_t>, std::less<>> by_node_;  // ages
   uint64_t number_ = 0;
 };
 

@@ -41,13 +41,29 @@ TEST(WorkerReports, AnotherNodeSpeaksForItselfOnly) {
 TEST(WorkerReports, IsBounded) {
   WorkerReports reports;
   for (int i = 0; i < 32'800; ++i) {
-    reports.Put("pod-" + std::to_string(i), Step(1), Second(10));
+    const std::string node = "gpu-" + std::to_string(i % 32);
+    reports.Put("pod-" + std::to_string(i), Step(1, node), Second(10));
     reports.Put("kept", Step(i), Second(10));
   }
   EXPECT_EQ(reports.size(), 32'768U);
   EXPECT_EQ(reports.Find("pod-0", "gpu-0"), nullptr);
   EXPECT_NE(reports.Find("kept", "gpu-0"), nullptr);
-  EXPECT_NE(reports.Find("pod-32799", "gpu-0"), nullptr);
+  EXPECT_NE(reports.Find("pod-32799", "gpu-31"), nullptr);
+}
+
+TEST(WorkerReports, ANodeThatFloodsPushesOutItsOwnOnly) {
+  WorkerReports reports;
+  for (int i = 0; i < 31'000; ++i) {
+    reports.Put("pod-" + std::to_string(i), Step(1, "gpu-" + std::to_string(i % 100)), Second(10));
+  }
+  for (int i = 0; i < 100'000; ++i) {
+    reports.Put("forged-" + std::to_string(i), Step(1, "liar"), Second(20));
+  }
+  // What the flood may take: the room that is left, and 2,048 less that.
+  EXPECT_EQ(reports.size(), 32'768U);
+  EXPECT_NE(reports.Find("pod-300", "gpu-0"), nullptr);
+  EXPECT_EQ(reports.Find("forged-0", "liar"), nullptr);
+  EXPECT_NE(reports.Find("forged-99999", "liar"), nullptr);
 }
 
 }  // namespace
