@@ -174,6 +174,7 @@ absl::Status ControllerLink::Open() {
   }
   const uint64_t number = ++stream_number_;
   attached_ = false;
+  broken_ = false;
   // The number guards against a late word of an earlier stream; the owner stops the executor
   // before it ends the link.
   stream_ = std::make_shared<Stream>(
@@ -226,7 +227,7 @@ void ControllerLink::OnWritten(uint64_t number) {
 }
 
 void ControllerLink::SendNext() {
-  if (!attached_ || writing_ || stream_ == nullptr) {
+  if (!attached_ || writing_ || broken_ || stream_ == nullptr) {
     return;
   }
   v1::AgentFrame frame;
@@ -253,7 +254,7 @@ void ControllerLink::SendNext() {
 
 void ControllerLink::OnBroken(uint64_t number) {
   if (number == stream_number_ && stream_ != nullptr) {
-    writing_ = true;  // nothing may be written any more
+    broken_ = true;
     stream_->Abandon();
   }
 }

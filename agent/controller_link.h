@@ -78,6 +78,7 @@ class ControllerLink {
   uint64_t stream_number_ = 0;
   bool attached_ = false;
   bool writing_ = false;
+  bool broken_ = false;  // nothing may be written on this stream any more
   int failures_ = 0;
   std::string complaint_;
   base::OwnedTimer retry_timer_;

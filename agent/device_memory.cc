@@ -32,12 +32,21 @@ void DeviceMemory::Read() {
   if (!file.is_object() || file.value("bootId", nlohmann::json()) != boot_id_) {
     return;
   }
-  const nlohmann::json devices = file.value("devices", nlohmann::json::object());
-  for (const auto& [resource, ids] : devices.items()) {
-    for (const nlohmann::json& id : ids) {
-      if (id.is_string()) {
-        known_[resource].insert(id.get<std::string>());
+  const auto take = [&](const char* field, bool offered) {
+    const nlohmann::json devices = file.value(field, nlohmann::json::object());
+    for (const auto& [resource, ids] : devices.items()) {
+      for (const nlohmann::json& id : ids) {
+        if (id.is_string() && known_[resource].size() < kDevicesMax) {
+          known_[resource][id.get<std::string>()] = offered;
+        }
       }
+    }
+  };
+  take("offered", true);
+  take("notOffered", false);
+  for (const auto& [resource, ids] : known_) {
+    for (const auto& [id, offered] : ids) {
+      last_[resource].devices.push_back({.resource = resource, .id = id, .offered = offered});
     }
   }
 }
@@ -48,7 +57,14 @@ void DeviceMemory::Write() const {
   }
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
-  const nlohmann::json file = {{"bootId", boot_id_}, {"devices", known_}};
+  nlohmann::json file = {{"bootId", boot_id_},
+                         {"offered", nlohmann::json::object()},
+                         {"notOffered", nlohmann::json::object()}};
+  for (const auto& [resource, ids] : known_) {
+    for (const auto& [id, offered] : ids) {
+      file[offered ? "offered" : "notOffered"][resource].push_back(id);
+    }
+  }
   const std::string unfinished = path_ + ".new";
   std::ofstream out(unfinished, std::ios::trunc);
   out << file.dump() << "\n";
@@ -64,28 +80,36 @@ void DeviceMemory::Write() const {
 
 std::vector<HeldDevice> DeviceMemory::Complete(const std::vector<HeldDevice>& devices,
                                                base::SteadyTime now) {
-  bool grown = false;
   std::map<std::string, std::map<std::string, HeldDevice>> by_resource;
+  bool changed = false;
   for (const HeldDevice& device : devices) {
-    std::set<std::string>& ids = known_[device.resource];
-    grown |= ids.size() < kDevicesMax && ids.insert(device.id).second;
+    Known& ids = known_[device.resource];
+    changed |= ids.size() < kDevicesMax && ids.emplace(device.id, device.offered).second;
     by_resource[device.resource][device.id] = device;
   }
-  if (grown) {
-    Write();
-  }
   std::vector<HeldDevice> complete;
-  for (const auto& [resource, ids] : known_) {
+  for (auto& [resource, ids] : known_) {
     std::map<std::string, HeldDevice>& told = by_resource[resource];
     const bool silent =
         std::ranges::none_of(told, [](const auto& entry) { return entry.second.offered; });
     const auto last = last_.find(resource);
-    if (silent && last != last_.end() && now - last->second.when < kSilence) {
-      complete.insert(complete.end(), last->second.devices.begin(), last->second.devices.end());
-      continue;
+    if (silent && last != last_.end()) {
+      last->second.when = last->second.when.value_or(now);
+      if (now - *last->second.when < kSilence) {
+        for (HeldDevice device : last->second.devices) {
+          if (const auto held = told.find(device.id); held != told.end()) {
+            device = held->second;  // who holds it is told all the same
+            device.offered = ids[device.id];
+          }
+          complete.push_back(std::move(device));
+        }
+        continue;
+      }
     }
-    for (const std::string& id : ids) {
-      told.try_emplace(id, HeldDevice{.resource = resource, .id = id});
+    for (auto& [id, offered] : ids) {
+      const HeldDevice& device =
+          told.try_emplace(id, HeldDevice{.resource = resource, .id = id}).first->second;
+      changed |= std::exchange(offered, device.offered) != device.offered;
     }
     std::vector<HeldDevice> answer;
     for (const auto& [id, device] : told) {
@@ -95,6 +119,9 @@ std::vector<HeldDevice> DeviceMemory::Complete(const std::vector<HeldDevice>& de
     if (!silent) {
       last_[resource] = {.devices = std::move(answer), .when = now};
     }
+  }
+  if (changed) {
+    Write();
   }
   return complete;
 }

@@ -176,7 +176,8 @@ class DevicePlugin::Server final : public v1beta1::DevicePlugin::Service {
 
   void Look() {
     timer_.Start(options_.look_period, [this] { Look(); });
-    if (!(MarkOf(path_) == own_)) {
+    // Also when the last try to open it failed: a full disk, a folder that was away.
+    if (server_ == nullptr || !(MarkOf(path_) == own_)) {
       registered_ = false;
       Close();
       if (const absl::Status opened = Open(); !opened.ok()) {

@@ -33,18 +33,35 @@ std::optional<std::string> UidOf(std::string_view text) {
   return uid;
 }
 
-// The name of a pod's group: "pod<uid>", "kubepods-burstable-pod<uid>.slice".
+// The name of a pod's group: "pod<uid>", "kubepods-burstable-pod<uid>.slice"; with --cgroup-root=/x
+// "x-kubepods-...".
 std::optional<std::string> UidOfGroup(std::string_view name) {
   constexpr std::string_view kSlice = ".slice";
   if (name.ends_with(kSlice)) {
     name.remove_suffix(kSlice.size());
-    if (!name.starts_with("kubepods")) {
+    const size_t pod = name.rfind("-pod");
+    if (pod == std::string_view::npos || name.substr(0, pod).find("kubepods") == name.npos) {
       return std::nullopt;
     }
-    const size_t pod = name.rfind("-pod");
-    return pod == std::string_view::npos ? std::nullopt : UidOf(name.substr(pod + 4));
+    return UidOf(name.substr(pod + 4));
   }
   return name.starts_with("pod") ? UidOf(name.substr(3)) : std::nullopt;
+}
+
+// Kubelet's own root of pods.
+bool IsRootOfPods(std::string_view name) {
+  return name == "kubepods" || name.ends_with("kubepods.slice");
+}
+
+// Between the root and the pods.
+bool IsServiceClass(std::string_view name) {
+  return name == "burstable" || name == "besteffort" ||
+         name.ends_with("kubepods-burstable.slice") || name.ends_with("kubepods-besteffort.slice");
+}
+
+// Its owner, who need not be root, may make groups below it: a session, a service, a user.
+bool IsHandedOver(std::string_view name) {
+  return name.ends_with(".scope") || name.ends_with(".service") || name == "user.slice";
 }
 
 // "<id>", "cri-containerd-<id>.scope", "crio-<id>.scope".
@@ -58,23 +75,33 @@ std::string ContainerOfGroup(std::string_view name) {
   return id ? std::string(name) : std::string();
 }
 
-// Below a group of kubelet's own ("kubepods", "kubepods.slice"), which nobody else makes there.
+// Takes the first name of the path away.
+std::string_view TakeName(std::string_view& path) {
+  const std::string_view name = path.substr(0, path.find('/'));
+  path.remove_prefix(std::min(name.size() + 1, path.size()));
+  return name;
+}
+
 std::optional<PodIdentity> PodOfPath(std::string_view path) {
-  bool below_kubepods = false;
-  std::optional<PodIdentity> found;
-  while (!path.empty()) {
-    const std::string_view name = path.substr(0, path.find('/'));
-    path.remove_prefix(std::min(name.size() + 1, path.size()));
-    if (found) {
-      found->container = ContainerOfGroup(name);
-      return found;
-    }
-    below_kubepods = below_kubepods || name == "kubepods" || name.ends_with("kubepods.slice");
-    if (auto uid = below_kubepods ? UidOfGroup(name) : std::nullopt) {
-      found = PodIdentity{.uid = *std::move(uid)};
-    }
+  // Seen from inside a pod's control group namespace, the path climbs to what both have in common,
+  // which lies below the root of pods for another pod.
+  bool below_root = false;
+  path.remove_prefix(path.starts_with('/') ? 1 : 0);
+  while (path.starts_with("../")) {
+    below_root = true;
+    path.remove_prefix(3);
   }
-  return found;
+  while (!path.empty()) {
+    const std::string_view name = TakeName(path);
+    if (std::optional<std::string> uid = below_root ? UidOfGroup(name) : std::nullopt) {
+      return PodIdentity{.uid = *std::move(uid), .container = ContainerOfGroup(TakeName(path))};
+    }
+    if (IsHandedOver(name)) {
+      return std::nullopt;
+    }
+    below_root = IsRootOfPods(name) || (below_root && IsServiceClass(name));
+  }
+  return std::nullopt;
 }
 
 }  // namespace

@@ -5,8 +5,11 @@
 //   PodOfControlGroups("0::/kubepods/burstable/pod7d1f.../3f9a...\n")  -> {uid, container}
 //
 // Knows the names that kubelet gives, of both drivers (cgroupfs, systemd), both versions of control
-// groups, and below a root of its own (--cgroup-root). A process can have made groups below its
-// container's: the outermost that is a pod's counts, which only kubelet can have made.
+// groups, below a root of its own (--cgroup-root), and as they are seen from inside another control
+// group namespace ("/../../kubepods-pod....slice": the reader's own group is the root). A process
+// can have made groups below its container's: the outermost that is a pod's counts, which only
+// kubelet can have made. A user can have made groups below a session, a service or a scope that was
+// handed to him: nothing below such a group counts.
 //
 // Thread-safety: pure. Cost: O(text).
 #pragma once

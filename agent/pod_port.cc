@@ -25,10 +25,12 @@
 namespace asterism::agent {
 namespace {
 
-constexpr size_t kMessageMax = size_t{64} << 10;
-constexpr size_t kConnectionsMax = 4096;
-constexpr ptrdiff_t kConnectionsOfPodMax = 64;
+constexpr size_t kMessageMax = size_t{4} << 10;
+constexpr size_t kControlGroupsMax = size_t{64} << 10;
+constexpr size_t kConnectionsMax = 1024;
+constexpr int kConnectionsOfPodMax = 4;
 constexpr int kMessagesAPeriod = 20;
+constexpr int kAcceptedAPeriod = 200;
 constexpr absl::Duration kPeriod = absl::Seconds(1);
 
 absl::StatusOr<std::string> ReadControlGroups(const std::string& path) {
@@ -39,7 +41,7 @@ absl::StatusOr<std::string> ReadControlGroups(const std::string& path) {
   std::string text;
   std::array<char, 4096> buffer{};
   ssize_t got = 0;
-  while (text.size() < kMessageMax && (got = read(file, buffer.data(), buffer.size())) > 0) {
+  while (text.size() < kControlGroupsMax && (got = read(file, buffer.data(), buffer.size())) > 0) {
     text.append(buffer.data(), static_cast<size_t>(got));
   }
   close(file);
@@ -153,7 +155,7 @@ void PodPort::Run() {
     waited = {{.fd = stop_, .events = POLLIN}, {.fd = room ? listener_ : -1, .events = POLLIN}};
     bool throttled = exhausted_;
     for (const auto& [socket, connection] : connections_) {
-      const bool heard = connection.messages < kMessagesAPeriod;
+      const bool heard = budgets_.at(connection.pod.uid).messages < kMessagesAPeriod;
       throttled |= !heard;
       waited.push_back({.fd = socket, .events = static_cast<short>(heard ? POLLIN : 0)});
     }
@@ -166,8 +168,9 @@ void PodPort::Run() {
     if (clock_.SteadyNow() >= period_end) {
       period_end = clock_.SteadyNow() + kPeriod;
       exhausted_ = false;
-      for (auto& [socket, connection] : connections_) {
-        connection.messages = 0;
+      accepted_ = 0;
+      for (auto& [uid, budget] : budgets_) {
+        budget.messages = 0;
       }
     }
     for (size_t i = 2; i < waited.size(); ++i) {
@@ -187,21 +190,23 @@ void PodPort::Accept() {
     exhausted_ = errno == EMFILE || errno == ENFILE;
     return;
   }
+  exhausted_ = ++accepted_ >= kAcceptedAPeriod;
   absl::StatusOr<PodIdentity> pod = PodOfPeer(socket, options_.proc);
-  const bool many = pod.ok() && std::ranges::count_if(connections_, [&](const auto& entry) {
-                                  return entry.second.pod.uid == pod->uid;
-                                }) >= kConnectionsOfPodMax;
+  const auto known = pod.ok() ? budgets_.find(pod->uid) : budgets_.end();
+  const bool many =
+      known != budgets_.end() && known->second.connections >= kConnectionsOfPodMax;
   if (!pod.ok() || many) {
     base::LogDebug("port_refused", {{"why", pod.ok() ? "too many connections of the pod"
                                                      : std::string(pod.status().message())}});
     close(socket);
     return;
   }
+  ++budgets_[pod->uid].connections;
   connections_[socket].pod = *std::move(pod);
 }
 
 void PodPort::Read(int socket, Connection& connection) {
-  std::array<char, kMessageMax> packet;  // NOLINT: 64 KiB that need no zeros
+  std::array<char, kMessageMax> packet;  // NOLINT: 4 KiB that need no zeros
   const ssize_t got = recv(socket, packet.data(), packet.size(), MSG_DONTWAIT | MSG_TRUNC);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
     return;
@@ -213,7 +218,9 @@ void PodPort::Read(int socket, Connection& connection) {
     Drop(socket);
     return;
   }
-  ++connection.messages;
+  // Unknown fields are kept by protobuf, at many times their size.
+  state.DiscardUnknownFields();
+  ++budgets_.at(connection.pod.uid).messages;
   if (!std::exchange(connection.told, true)) {
     v1::PortWelcome welcome;
     welcome.set_pod_uid(connection.pod.uid);
@@ -227,6 +234,11 @@ void PodPort::Read(int socket, Connection& connection) {
 void PodPort::Drop(int socket) {
   close(socket);
   const auto node = connections_.extract(socket);
+  const auto budget = budgets_.find(node.mapped().pod.uid);
+  if (--budget->second.connections == 0) {
+    // What it used of the period is forgotten: that it may connect anew is bounded too.
+    budgets_.erase(budget);
+  }
   if (node.mapped().told) {
     WorkerReport last = node.mapped().last;
     last.connected = false;

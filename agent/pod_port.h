@@ -10,8 +10,10 @@
 // connection is open. What is not from a pod of this node is answered by closing. A pod cannot
 // speak for another, and what it says about itself counts for that pod only.
 //
-// Bounds: 64 connections a pod and 4,096 in all, 64 KiB a message, 20 messages a second and
-// connection: who sends more is read later, which makes its own socket full and nobody else's.
+// Bounds: 4 connections a pod and 1,024 in all, 4 KiB a message, 20 messages a second and pod: who
+// sends more is read later, which makes its own sockets full and nobody else's. 200 connections a
+// second are taken: who connects and closes in a loop makes others wait for a second or two, and
+// the agent no busier. Of a message only the known fields are kept.
 //
 // Thread-safety: one thread of its own; reports are posted to the executor. Cost: asleep until
 // something comes.
@@ -64,7 +66,11 @@ class PodPort {
     PodIdentity pod;
     WorkerReport last;
     bool told = false;  // at least one state came
-    int messages = 0;   // in this period
+  };
+  // What the pods have used of this period, by UID.
+  struct Budget {
+    int connections = 0;  // that are open
+    int messages = 0;
   };
 
   PodPort(PodPortOptions options, const base::Clock& clock, base::Executor& executor,
@@ -83,10 +89,12 @@ class PodPort {
   const OnReport on_report_;
   int listener_ = -1;
   int stop_ = -1;  // an eventfd
-  // No file descriptor was left: the listener, which stays readable, is not looked at in this
-  // period.
+  // The listener, which stays readable, is not looked at any more in this period: no file
+  // descriptor was left, or enough have been taken.
   bool exhausted_ = false;
+  int accepted_ = 0;  // in this period
   std::map<int, Connection> connections_;
+  std::map<std::string, Budget> budgets_;  // of pods that have a connection
   std::thread thread_;
 };
 

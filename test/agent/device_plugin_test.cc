@@ -95,6 +95,20 @@ TEST_F(DevicePluginTest, WaitsForAKubeletThatIsAway) {
   EXPECT_TRUE(kubelet_.AwaitRegistrations(kThing, 1));
 }
 
+TEST_F(DevicePluginTest, OffersAgainAfterItsFolderWasAway) {
+  const auto plugin = Begin();
+  ASSERT_TRUE(kubelet_.AwaitRegistrations(kThing, 1));
+  const std::string folder = root_ + "/device-plugins";
+  std::filesystem::rename(folder, root_ + "/away");
+  // Several tries fail.
+  absl::Notification().WaitForNotificationWithTimeout(absl::Milliseconds(300));
+  EXPECT_FALSE(plugin->registered());
+  std::filesystem::remove(root_ + "/away/thing.sock");
+  std::filesystem::rename(root_ + "/away", folder);
+  ASSERT_TRUE(kubelet_.AwaitRegistrations(kThing, 2));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/thing.sock"));
+}
+
 TEST_F(DevicePluginTest, LeavesNoSocketBehind) {
   Begin().reset();
   EXPECT_FALSE(std::filesystem::exists(root_ + "/device-plugins/thing.sock"));

@@ -1,6 +1,7 @@
 // What kubelet tells about devices, and what the agent remembers of them.
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -124,11 +125,29 @@ TEST_F(DeviceMemoryTest, BelievesASilentPluginForAMinute) {
   EXPECT_THAT(silent(60), ElementsAre("a", "b"));
 }
 
+TEST_F(DeviceMemoryTest, BelievesASilentPluginForAMinuteAfterARestart) {
+  DeviceMemory before(path_, "boot");
+  before.Complete(Devices({"a", "b", "c"}, "a"), At(0));
+  before.Complete(Devices({"a", "b"}, "a"), At(10));
+  DeviceMemory memory(path_, "boot");
+  const auto silent = [&](int seconds) {
+    return memory.Complete(JoinPodResources(Held("a"), Offered({}), {kGpu}), At(seconds));
+  };
+  // What was unhealthy stays so, who holds what is told.
+  const std::vector<HeldDevice> first = silent(1000);
+  EXPECT_THAT(Unhealthy(first), ElementsAre("c"));
+  EXPECT_TRUE(std::ranges::any_of(
+      first, [](const HeldDevice& device) { return device.id == "a" && !device.pod_name.empty(); }));
+  EXPECT_THAT(Unhealthy(silent(1059)), ElementsAre("c"));
+  EXPECT_THAT(Unhealthy(silent(1060)), ElementsAre("a", "b", "c"));
+}
+
 TEST_F(DeviceMemoryTest, SurvivesNonsenseInItsFile) {
   std::filesystem::create_directories(folder_);
   for (const char* text : {"", "{", "[]", "{\"bootId\": 7}", "{\"bootId\": \"boot\"}",
-                           "{\"bootId\": \"boot\", \"devices\": 7}",
-                           "{\"bootId\": \"boot\", \"devices\": {\"x\": 7, \"y\": [7]}}"}) {
+                           "{\"bootId\": \"boot\", \"offered\": 7}",
+                           "{\"bootId\": \"boot\", \"notOffered\": [[]]}",
+                           "{\"bootId\": \"boot\", \"offered\": {\"x\": 7, \"y\": [7]}}"}) {
     std::ofstream(path_) << text;
     EXPECT_THAT(DeviceMemory(path_, "boot").Complete(Devices({"a"}, "a"), At(0)), SizeIs(1))
         << text;
