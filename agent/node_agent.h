@@ -43,7 +43,9 @@ struct NodeAgentOptions {
   std::string port_folder = "/run/asterism";  // on the host, and the same path in the agent
   std::string state_folder = "/var/lib/asterism";
   std::set<std::string> resources = {"nvidia.com/gpu"};  // that count GPUs
-  int ports = 256;  // containers that may have the port at once
+  // Containers that may have the port at once: more than a node has pods, so that one that asks for
+  // many keeps no other from it easily.
+  int ports = 1024;
   absl::Duration read_period = absl::Seconds(10);
 };
 

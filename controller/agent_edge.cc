@@ -175,6 +175,7 @@ void AgentEdge::OnFrame(const std::shared_ptr<Stream>& stream, const v1::AgentFr
     OnHello(stream, frame.hello());
     return;
   }
+  dependencies_.agents.OnBeat(stream->number);
   absl::Status status;
   if (frame.has_hello()) {
     status = absl::InvalidArgumentError("a second hello");

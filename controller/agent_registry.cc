@@ -1,6 +1,7 @@
 #include "controller/agent_registry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -24,13 +25,18 @@ std::optional<operators::ProcessEnd> EndOf(bool has, const v1::ProcessEnd& end) 
   if (end.rank() >= 0) {
     result.rank = end.rank();
   }
-  if (end.exit_code() >= 0) {
+  if (end.exit_code() >= 0 && end.exit_code() <= 255) {
     result.exit_code = end.exit_code();
   }
-  if (end.signal() > 0) {
+  if (end.signal() > 0 && end.signal() <= 64) {
     result.signal = end.signal();
   }
   return result;
+}
+
+// JSON has no other numbers, and the status of a job is JSON.
+double FiniteOf(double value) {
+  return std::isfinite(value) && value > 0 ? value : 0;
 }
 
 operators::WorkerReport ReportOf(const v1::PodReport& report, std::string node) {
@@ -44,8 +50,8 @@ operators::WorkerReport ReportOf(const v1::PodReport& report, std::string node) 
   if (state.has_progress() && state.progress().step() >= 0) {
     result.progress = operators::WorkerProgress{
         .step = state.progress().step(),
-        .step_time_milliseconds = state.progress().step_time_milliseconds(),
-        .tokens_per_second = state.progress().tokens_per_second()};
+        .step_time_milliseconds = FiniteOf(state.progress().step_time_milliseconds()),
+        .tokens_per_second = FiniteOf(state.progress().tokens_per_second())};
   }
   return result;
 }
@@ -67,17 +73,19 @@ AgentRegistry::AgentRegistry(Dependencies dependencies, std::vector<std::string>
       frames_(dependencies_.registry.AddCounter("asterism_agent_frames_total",
                                                 "Frames from agents, by kind and result.",
                                                 {"kind", "result"})) {
-  holders_.Publish(std::make_shared<const DeviceHolders>());
 }
 
 void AgentRegistry::Attach(uint64_t stream, const v1::AgentHello& hello) {
   Node& node = nodes_[hello.node()];
   if (node.stream != 0) {
     node_of_stream_.erase(node.stream);
+    dependencies_.reports.Silence(hello.node());
   }
   if (node.boot_id != hello.boot_id()) {
-    // Another boot is another set of processes, and perhaps of devices.
-    node = {.boot_id = hello.boot_id()};
+    // Another boot is another set of processes, and perhaps of devices: what is well again will be
+    // told from what was not.
+    node = {.boot_id = hello.boot_id(), .unhealthy = std::move(node.unhealthy)};
+    PutHolders(hello.node(), {});
   }
   node.stream = stream;
   node_of_stream_[stream] = hello.node();
@@ -94,8 +102,15 @@ void AgentRegistry::Detach(uint64_t stream) {
   }
   base::LogInfo("agent_detached", {{"node", found->second}});
   nodes_[found->second].stream = 0;
+  dependencies_.reports.Silence(found->second);
   node_of_stream_.erase(found);
   attached_gauge_.Set(static_cast<double>(node_of_stream_.size()));
+}
+
+void AgentRegistry::OnBeat(uint64_t stream) {
+  if (const auto found = node_of_stream_.find(stream); found != node_of_stream_.end()) {
+    dependencies_.reports.Hear(found->second, dependencies_.clock.SteadyNow());
+  }
 }
 
 AgentRegistry::Node* AgentRegistry::NodeOf(uint64_t stream) {
@@ -131,11 +146,7 @@ absl::Status AgentRegistry::OnDevices(uint64_t stream, const v1::DeviceReport& r
   }
   frames_.With({"devices", "ok"}).Add();
   TellHealth(node_of_stream_.at(stream), *node, std::move(unhealthy));
-  const bool first = !std::exchange(node->told, true);
-  if (first || holders != node->holder_by_device) {
-    node->holder_by_device = std::move(holders);
-    PublishHolders();
-  }
+  PutHolders(node_of_stream_.at(stream), std::move(holders));
   return absl::OkStatus();
 }
 
@@ -198,7 +209,7 @@ void AgentRegistry::ForgetNode(std::string_view name) {
   }
   nodes_.erase(found);
   CountUnhealthy();
-  PublishHolders();
+  PutHolders(std::string(name), {});
 }
 
 void AgentRegistry::Clear() {
@@ -206,19 +217,40 @@ void AgentRegistry::Clear() {
   node_of_stream_.clear();
   attached_gauge_.Set(0);
   CountUnhealthy();
-  PublishHolders();
+  absl::MutexLock lock(&holders_mutex_);
+  holders_.clear();
 }
 
-void AgentRegistry::PublishHolders() {
-  auto holders = std::make_shared<DeviceHolders>();
-  for (const auto& [name, node] : nodes_) {
-    for (const auto& [id, holder] : node.holder_by_device) {
-      if (!holder.empty()) {
-        (*holders)[holder].push_back(id);
-      }
+void AgentRegistry::PutHolders(const std::string& node, HoldersOfNode holders) {
+  std::erase_if(holders, [](const auto& entry) { return entry.second.empty(); });
+  auto shared = std::make_shared<const HoldersOfNode>(std::move(holders));
+  absl::MutexLock lock(&holders_mutex_);
+  if (shared->empty()) {
+    holders_.erase(node);
+  } else {
+    holders_[node] = std::move(shared);
+  }
+}
+
+DeviceHolders AgentRegistry::Holders() const {
+  std::vector<std::shared_ptr<const HoldersOfNode>> nodes;
+  {
+    absl::MutexLock lock(&holders_mutex_);
+    nodes.reserve(holders_.size());
+    for (const auto& [name, holders] : holders_) {
+      nodes.push_back(holders);
     }
   }
-  holders_.Publish(std::move(holders));
+  DeviceHolders result;
+  for (const auto& holders : nodes) {
+    for (const auto& [id, holder] : *holders) {
+      result[holder].push_back(id);
+    }
+  }
+  for (auto& [holder, ids] : result) {
+    std::ranges::sort(ids);
+  }
+  return result;
 }
 
 }  // namespace asterism::controller

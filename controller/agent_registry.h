@@ -5,7 +5,7 @@
 //
 //   AgentRegistry registry({clock, registry, reports, node_of_pod, on_report, tell}, resources);
 //   registry.Attach(stream, hello);  registry.OnDevices(stream, report);  registry.Detach(stream);
-//   registry.holders()->at("research/llama-3f2a1-r0-e1")    // ids of its devices
+//   registry.Holders().at("research/llama-3f2a1-r0-e1")    // ids of its devices
 //
 // An agent speaks for its own node: a report about a pod of another node is kept, and used only if
 // the pod turns out to be on the agent's node (operators::WorkerReport.node). Devices that kubelet
@@ -13,7 +13,8 @@
 //
 // Bounds: 4,096 devices a node; of an agent that is gone, devices are kept until its node is.
 //
-// Thread-safety: core executor, but for holders(). Cost: O(devices) a report, on change only.
+// Thread-safety: core executor, but for Holders(). Cost: O(devices of the node) a report, on change
+// only; Holders is O(devices of all nodes) and meant for people.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +26,12 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "asterism/v1/agent.pb.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "base/snapshot.h"
 #include "operator/worker_reports.h"
 
 namespace asterism::controller {
@@ -64,6 +66,8 @@ class AgentRegistry {
   // Frames of a stream that has been replaced are dropped. An error: the frame makes no sense.
   absl::Status OnDevices(uint64_t stream, const v1::DeviceReport& report);
   absl::Status OnPod(uint64_t stream, const v1::PodReport& report);
+  // Any frame: the agent lives.
+  void OnBeat(uint64_t stream);
   // The node is gone from the API server.
   void ForgetNode(std::string_view node);
   // Another process leads: what was told goes there now.
@@ -72,27 +76,29 @@ class AgentRegistry {
   // Not replaced by another of the same node.
   bool IsAttached(uint64_t stream) const { return node_of_stream_.contains(stream); }
   size_t attached() const { return node_of_stream_.size(); }
-  std::shared_ptr<const DeviceHolders> holders() const { return holders_.Load(); }
+  DeviceHolders Holders() const;
 
  private:
+  using HoldersOfNode = std::map<std::string, std::string>;  // id -> "namespace/pod"
+
   struct Node {
     uint64_t stream = 0;  // 0: none is attached
     std::string boot_id;
-    std::map<std::string, std::string> holder_by_device;  // id -> "namespace/pod", or ""
-    std::set<std::string> unhealthy;                      // ids
-    bool told = false;                                    // devices came at least once
+    std::set<std::string> unhealthy;  // ids
   };
 
   Node* NodeOf(uint64_t stream);
   void TellHealth(const std::string& name, Node& node, std::set<std::string> unhealthy);
-  void PublishHolders();
+  void PutHolders(const std::string& node, HoldersOfNode holders);
   void CountUnhealthy();
 
   const Dependencies dependencies_;
   const std::vector<std::string> gpu_resources_;
   std::map<std::string, Node, std::less<>> nodes_;
   std::map<uint64_t, std::string> node_of_stream_;
-  base::SnapshotCell<DeviceHolders> holders_;
+  mutable absl::Mutex holders_mutex_;
+  std::map<std::string, std::shared_ptr<const HoldersOfNode>> holders_
+      ABSL_GUARDED_BY(holders_mutex_);  // by node; those that hold none are absent
   base::Gauge& attached_gauge_;
   base::Gauge& unhealthy_gauge_;
   base::CounterFamily& frames_;

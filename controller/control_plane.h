@@ -103,7 +103,7 @@ class ControlPlane {
   // On the executor; what they told.
   AgentRegistry& agents() { return agents_; }
   // From any thread.
-  std::shared_ptr<const DeviceHolders> device_holders() const { return agents_.holders(); }
+  DeviceHolders device_holders() const { return agents_.Holders(); }
 
   // On the executor. The jobs that are carried through their life: null while another leads.
   const operators::JobController* jobs() const { return jobs_.get(); }

@@ -48,7 +48,7 @@ server::HttpRoutes ExtenderRoutes(ControlPlane& plane) {
       NotLeading(response);
       return;
     }
-    response.body = LedgerPage(*view, *plane.device_holders(), plane.leading());
+    response.body = LedgerPage(*view, plane.device_holders(), plane.leading());
   });
   return routes;
 }

@@ -2,7 +2,7 @@
 //
 // The ledger as JSON for people and for checks that compare it with the API server (/ledgerz).
 //
-//   response.body = LedgerPage(*view, *plane.device_holders(), leading);
+//   response.body = LedgerPage(*view, plane.device_holders(), leading);
 //
 // {"version":7,"leading":true,
 //  "nodes":[{"name":"..","allocatable":{"nvidia.com/gpu":8,..},"used":{..},"usable":true}],

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "operator/direct_commit.h"
+#include "operator/failure_policy.h"
 #include "operator/launcher.h"
 #include "operator/pod_builder.h"
 #include "operator/training_job.h"
@@ -20,6 +21,9 @@ namespace {
 // GPU models are told by these node labels, the first present wins.
 constexpr std::string_view kProductLabels[] = {"nvidia.com/gpu.product", "amd.com/gpu.product-name",
                                                "beta.amd.com/gpu.product-name"};
+
+// More than the pods of one gang on one node: those that are being created are not counted yet.
+constexpr int64_t kPortsKept = 32;
 
 bool IsUsable(const kube::Node& node) {
   return node.Ready() && !node.unschedulable && !node.meta.deletion_time;
@@ -196,6 +200,12 @@ void ClusterFeed::OnPod(const kube::Change<kube::Pod>& change) {
 
 void ClusterFeed::PutPod(const kube::Shared<kube::Pod>& shared) {
   const kube::Pod& pod = *shared;
+  if (RefusedByKubelet(pod) && pod.message.find(kPortResource) != std::string::npos) {
+    // The agent starts anew, and kubelet has not taken its offer back yet.
+    if (const auto node = nodes_.find(pod.node_name); node != nodes_.end()) {
+      node->second.port = false;
+    }
+  }
   const Amounts requests = ToVector(pod.requests, resources_);
   if (requests.complete || pod.Terminal()) {
     pods_without_slot_.erase(pod.meta.uid);
@@ -276,7 +286,10 @@ bool ClusterFeed::TakesBoundPods(std::string_view name, const TemplateFit& fit) 
 
 bool ClusterFeed::OffersPort(std::string_view name) const {
   const NodeEntry* entry = FindEntry(name);
-  return entry != nullptr && entry->port;
+  const std::optional<size_t> slot = resources_.Find(kPortResource);
+  const topology::NodeId node = ledger_.cluster().FindNode(name);
+  return entry != nullptr && entry->port && slot.has_value() && node.valid() &&
+         ledger_.Free(node)[*slot] >= kPortsKept;
 }
 
 NodeGpus ClusterFeed::GpusOfNode(std::string_view resource_name) const {

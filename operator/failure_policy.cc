@@ -193,18 +193,23 @@ Evidence FromExit(const kube::TerminatedContainer& exit) {
   return evidence;
 }
 
-// What the launcher saw of the end of a program.
-Evidence WithReport(Evidence evidence, const WorkerReport* report) {
-  if (report == nullptr || !report->exit.has_value()) {
+// What the launcher saw of the end of a program, as far as it can be true.
+Evidence WithReport(Evidence evidence, const LostPod& lost) {
+  constexpr absl::Duration kClocksAgree = absl::Seconds(10);  // kubelet's times are whole seconds
+  const WorkerReport* report = lost.report;
+  if (report == nullptr || !report->exit.has_value() ||
+      absl::AbsDuration(report->exit->time - evidence.time) > kClocksAgree) {
     return evidence;
   }
   evidence.time = report->exit->time;
   const std::optional<ProcessEnd>& first = report->first_cause;
-  if (!first.has_value()) {
+  if (!first.has_value() || first->time < lost.pod->meta.creation_time - kClocksAgree ||
+      first->time > report->exit->time) {
     return evidence;
   }
-  evidence.time = std::min(evidence.time, first->time);
-  if (first->rank.has_value()) {
+  evidence.time = first->time;
+  if (first->rank.has_value() && *first->rank >= lost.first_rank &&
+      *first->rank < lost.first_rank + lost.ranks) {
     evidence.container_exit_code = evidence.exit_code;
     evidence.rank = first->rank;
     evidence.exit_code = first->exit_code;
@@ -216,12 +221,15 @@ Evidence WithReport(Evidence evidence, const WorkerReport* report) {
 }
 
 // The command has ended, and kubelet has not said so yet.
-Evidence FromReport(const WorkerReport& report) {
-  Evidence evidence{.reason = kAppError, .time = report.exit->time, .exited = true};
-  evidence.exit_code = report.exit->exit_code;
-  evidence.signal = report.exit->signal;
+Evidence FromReport(const LostPod& lost, absl::Time now) {
+  const ProcessEnd& exit = *lost.report->exit;
+  Evidence evidence{.reason = kAppError,
+                    .time = std::clamp(exit.time, std::min(lost.pod->meta.creation_time, now), now),
+                    .exited = true};
+  evidence.exit_code = exit.exit_code;
+  evidence.signal = exit.signal;
   evidence.story = ExitStory(evidence.exit_code, evidence.signal);
-  return WithReport(std::move(evidence), &report);
+  return WithReport(std::move(evidence), lost);
 }
 
 Evidence FromDisappearance(const LostPod& lost, absl::Time now) {
@@ -260,10 +268,10 @@ Evidence Judge(const LostPod& lost, absl::Time now) {
   }
   const kube::TerminatedContainer* exit = FindExit(lost);
   if (exit != nullptr && !EndedByDeletion(pod, *exit)) {
-    return WithReport(FromExit(*exit), lost.report);
+    return WithReport(FromExit(*exit), lost);
   }
   if (pod.phase != "Failed" && !pod.Deleting() && EndedBadly(lost.report)) {
-    return FromReport(*lost.report);
+    return FromReport(lost, now);
   }
   if (lost.node_gone || pod.Deleting() || pod.phase != "Failed") {
     return FromDisappearance(lost, now);

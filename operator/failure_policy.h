@@ -25,6 +25,7 @@ namespace asterism::operators {
 // A rank block whose pod has failed, vanished, or is being deleted by somebody else.
 struct LostPod {
   int64_t first_rank = 0;
+  int64_t ranks = 1;
   const kube::Pod* pod = nullptr;  // null: vanished
   std::string pod_name;
   std::string node;
@@ -43,7 +44,9 @@ struct LostPod {
 // seconds), then to the lower rank.
 //
 // Where its launcher told more, an exit counts from the nanosecond that it names, and the rank and
-// exit code are those of the process that ended first; rules match the container's code, too.
+// exit code are those of the process that ended first; rules match the container's code, too. What
+// it names must be possible: a rank of its pod, a time of the pod's life that agrees with kubelet's
+// by 10 s. Else kubelet's word holds: whatever runs in a pod can speak like its launcher.
 //
 // What says what, first match: condition DisruptionTarget; the pod's reason (kubelet); deleted
 // while its container had not failed by itself; reason and exit code of the container. A deleted or

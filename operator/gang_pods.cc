@@ -69,6 +69,7 @@ std::vector<LostPod> GangPods::FindLost(bool was_bound, bool has_run) const {
     }
     const auto candidate = [&] {
       return LostPod{.first_rank = block.first_rank,
+                     .ranks = std::max<int64_t>(1, seen_.shape.processes_per_pod),
                      .pod_name = PodName(seen_.job->meta, block.first_rank, block.epoch),
                      .node = block.node,
                      .node_gone = !seen_.node_ready(block.node),

@@ -373,6 +373,7 @@ JobObservation JobController::Observe(JobState& state) const {
     seen.report_of = [this](const kube::Pod& pod) {
       return options_.reports->Find(pod.meta.uid, pod.node_name);
     };
+    seen.agent_heard = [this](std::string_view node) { return options_.reports->Heard(node); };
   }
   seen.node_exists = [this](std::string_view node) { return feed_.HasNode(node); };
   seen.node_ready = [this](std::string_view node) { return feed_.NodeReady(node); };

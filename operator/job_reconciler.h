@@ -84,6 +84,10 @@ struct JobObservation {
   std::function<const WorkerReport*(const kube::Pod&)> report_of = [](const kube::Pod&) {
     return nullptr;
   };
+  // When the agent of the node said anything last.
+  std::function<base::SteadyTime(std::string_view)> agent_heard = [](std::string_view) {
+    return base::SteadyTime();
+  };
   std::function<bool(std::string_view)> node_exists;
   std::function<bool(std::string_view)> node_ready;
   absl::Time now;  // to be written; intervals are measured otherwise

@@ -24,9 +24,13 @@ void WorkerReports::Put(const std::string& pod_uid, WorkerReport report, base::S
       report.progress.has_value() &&
       (!entry.report.progress.has_value() || report.progress->step > entry.report.progress->step);
   report.progressed = further ? now : entry.report.progressed;
-  report.first_heard = entry.heard == 0 ? now : entry.report.first_heard;
+  // After a break, what happened meanwhile is not known: time counts from now.
+  report.speaks_since =
+      report.connected ? std::optional(entry.report.speaks_since.value_or(now)) : std::nullopt;
   entry.report = std::move(report);
-  std::set<uint64_t>& ages = by_node_[key.second];
+  Voice& voice = by_node_[key.second];
+  voice.heard = now;
+  std::set<uint64_t>& ages = voice.ages;
   by_age_.erase(entry.heard);
   ages.erase(entry.heard);
   entry.heard = ++number_;
@@ -47,13 +51,34 @@ const WorkerReport* WorkerReports::Find(std::string_view pod_uid, std::string_vi
 
 void WorkerReports::Erase(std::string_view pod_uid, std::string_view node) {
   if (const auto found = entries_.find(Key(pod_uid, node)); found != entries_.end()) {
-    const auto ages = by_node_.find(node);
-    ages->second.erase(found->second.heard);
-    if (ages->second.empty()) {
-      by_node_.erase(ages);
+    const auto voice = by_node_.find(node);
+    voice->second.ages.erase(found->second.heard);
+    if (voice->second.ages.empty()) {
+      by_node_.erase(voice);
     }
     by_age_.erase(found->second.heard);
     entries_.erase(found);
+  }
+}
+
+void WorkerReports::Hear(std::string_view node, base::SteadyTime now) {
+  if (const auto voice = by_node_.find(node); voice != by_node_.end()) {
+    voice->second.heard = now;
+  }
+}
+
+base::SteadyTime WorkerReports::Heard(std::string_view node) const {
+  const auto voice = by_node_.find(node);
+  return voice == by_node_.end() ? base::SteadyTime() : voice->second.heard;
+}
+
+void WorkerReports::Silence(std::string_view node) {
+  const auto voice = by_node_.find(node);
+  if (voice == by_node_.end()) {
+    return;
+  }
+  for (const uint64_t age : voice->second.ages) {
+    entries_.at(by_age_.at(age)).report.speaks_since.reset();
   }
 }
 

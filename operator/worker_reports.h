@@ -53,7 +53,8 @@ struct WorkerReport {
   base::SteadyTime progressed;  // when the step last grew, by our own clock
   std::string progress_problem;
   bool connected = false;
-  base::SteadyTime first_heard;
+  // Since when its launcher speaks to us without a break; empty: it does not, or its agent does not.
+  std::optional<base::SteadyTime> speaks_since;
   std::string node;  // of the agent that told it
 };
 
@@ -63,10 +64,16 @@ bool EndedBadly(const WorkerReport* report);
 
 class WorkerReports {
  public:
-  // `progressed` and `first_heard` are set here.
+  // `progressed` and `speaks_since` are set here.
   void Put(const std::string& pod_uid, WorkerReport report, base::SteadyTime now);
   const WorkerReport* Find(std::string_view pod_uid, std::string_view node) const;
   void Erase(std::string_view pod_uid, std::string_view node);
+  // The agent of the node said something, and be it that it lives.
+  void Hear(std::string_view node, base::SteadyTime now);
+  // When it did last; SteadyTime() where it told of no pod.
+  base::SteadyTime Heard(std::string_view node) const;
+  // The agent is gone: nobody speaks for the pods of its node until they are Put again.
+  void Silence(std::string_view node);
   size_t size() const { return entries_.size(); }
 
  private:
@@ -77,7 +84,11 @@ class WorkerReports {
   using Key = std::pair<std::string, std::string>;  // UID, node
   std::map<Key, Entry> entries_;
   std::map<uint64_t, Key> by_age_;
-  std::map<std::string, std::set<uint64_t>, std::less<>> by_node_;  // ages
+  struct Voice {
+    std::set<uint64_t> ages;  // of the node's reports
+    base::SteadyTime heard;
+  };
+  std::map<std::string, Voice, std::less<>> by_node_;
   uint64_t number_ = 0;
 };
 

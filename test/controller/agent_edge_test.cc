@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "agent/controller_link.h"
 #include "asterism/v1/agent.grpc.pb.h"
@@ -232,16 +233,16 @@ TEST_F(AgentEdgeTest, DevicesOfAPodStandInTheLedger) {
   *report.add_devices() = Gpu("GPU-2", "");
   Tell(report);
   ControlPlane& plane = *cluster_.leader();
-  ASSERT_TRUE(Eventually([&] { return plane.device_holders()->size() == 1; }));
+  ASSERT_TRUE(Eventually([&] { return plane.device_holders().size() == 1; }));
   const nlohmann::json page =
-      nlohmann::json::parse(LedgerPage(*plane.view(), *plane.device_holders(), true));
+      nlohmann::json::parse(LedgerPage(*plane.view(), plane.device_holders(), true));
   EXPECT_EQ(page["gangs"][0]["blocks"][0]["devices"], nlohmann::json::array({"GPU-0", "GPU-1"}));
   // What kubelet cannot tell stays as it was known.
   v1::DeviceReport unknown;
   unknown.set_problem("kubelet is away");
   Tell(unknown);
   PumpFor(absl::Milliseconds(200));
-  EXPECT_EQ(plane.device_holders()->size(), 1U);
+  EXPECT_EQ(plane.device_holders().size(), 1U);
 }
 
 TEST_F(AgentEdgeTest, AnUnhealthyDeviceBecomesAnEventOfItsNode) {
@@ -272,10 +273,18 @@ TEST_F(AgentEdgeTest, WhatALauncherToldIsTheFirstCause) {
   report.set_pod_uid(pod["metadata"]["uid"]);
   report.set_connected(true);
   report.mutable_state()->mutable_progress()->set_step(120);
+  // No number of JSON: a status with it would be refused, and nothing of the job told any more.
+  report.mutable_state()->mutable_progress()->set_tokens_per_second(
+      std::numeric_limits<double>::infinity());
+  report.mutable_state()->mutable_progress()->set_step_time_milliseconds(
+      std::numeric_limits<double>::quiet_NaN());
   Tell(report);
   ASSERT_TRUE(Eventually([&] { return cluster_.StatusOf("llama").contains("progress"); }));
   EXPECT_EQ(cluster_.StatusOf("llama")["progress"]["step"], 120);
   EXPECT_EQ(cluster_.StatusOf("llama")["step"], "120");
+  const int64_t now = absl::ToUnixNanos(cluster_.clock().Now());
+  report.mutable_state()->mutable_first_cause()->set_time_unix_nanos(now);
+  report.mutable_state()->mutable_exit()->set_time_unix_nanos(now);
   report.mutable_state()->mutable_first_cause()->set_rank(5);
   report.mutable_state()->mutable_first_cause()->set_exit_code(13);
   report.mutable_state()->mutable_exit()->set_exit_code(1);

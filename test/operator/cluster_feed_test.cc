@@ -215,5 +215,35 @@ TEST(ClusterFeedClasses, ARelabelledProductLeavesNothingBehind) {
   EXPECT_EQ(feed->node_classes().size(), 1U);
 }
 
+TEST(ClusterFeedPort, IsOfferedWhileThereIsMoreThanAFew) {
+  TestFeed feed;
+  feed.PutNode("n1", {.more = {{"asterism.dev/port", 40}}});
+  feed.PutNode("n2", {});
+  feed->Refresh();
+  EXPECT_TRUE(feed->OffersPort("n1"));
+  EXPECT_FALSE(feed->OffersPort("n2"));
+  // A pod of somebody takes what there is: others do without.
+  feed.PutPod("greedy", {.node = "n1", .requests = {{"asterism.dev/port", 30}}});
+  EXPECT_FALSE(feed->OffersPort("n1"));
+  feed.RemovePod("greedy");
+  EXPECT_TRUE(feed->OffersPort("n1"));
+}
+
+TEST(ClusterFeedPort, IsNotOfferedWhereAPodWasRefusedForIt) {
+  TestFeed feed;
+  feed.PutNode("n1", {.more = {{"asterism.dev/port", 1024}}});
+  feed->Refresh();
+  feed.PutPod("refused", {.node = "n1",
+                          .refusal = "Allocate failed due to no healthy devices present; cannot "
+                                     "allocate unhealthy devices asterism.dev/port, which is "
+                                     "unexpected"});
+  EXPECT_FALSE(feed->OffersPort("n1"));
+  // Until kubelet tells about the node again.
+  feed.PutNode("n1", {.more = {{"asterism.dev/port", 0}}});
+  EXPECT_FALSE(feed->OffersPort("n1"));
+  feed.PutNode("n1", {.more = {{"asterism.dev/port", 1024}}});
+  EXPECT_TRUE(feed->OffersPort("n1"));
+}
+
 }  // namespace
 }  // namespace asterism::operators

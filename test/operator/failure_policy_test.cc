@@ -26,6 +26,7 @@ kube::Pod FailedPod(int32_t exit_code, std::string reason = "Error") {
 
 LostPod Lost(const kube::Pod* pod, int64_t rank = 64) {
   return {.first_rank = rank,
+          .ranks = 8,
           .pod = pod,
           .pod_name = "llama-3f2a9-r64-e1",
           .node = "gpu-0008",
@@ -204,6 +205,34 @@ TEST(FindFirstCause, TakesRankAndCodeFromTheLauncher) {
         .rules = {{.exit_codes = {code}, .action = FailureAction::kFailJob}}};
     EXPECT_EQ(DecideRestart(policy, {}, cause, absl::Hours(1)).failed_reason, "FailJobRule");
   }
+}
+
+TEST(FindFirstCause, DoesNotBelieveWhatCannotBe) {
+  kube::Pod pod = FailedPod(1);
+  pod.meta.creation_time = kNow - absl::Hours(1);
+  const absl::Time finished = pod.terminated[0].finished_at;
+  const auto cause_of = [&](const ProcessEnd& first, const ProcessEnd& exit) {
+    WorkerReport report;
+    report.first_cause = first;
+    report.exit = exit;
+    LostPod lost = Lost(&pod);
+    lost.report = &report;
+    return FindFirstCause({lost}, kNow);
+  };
+  const ProcessEnd exit{.time = finished, .exit_code = 1};
+  // Ranks of other pods.
+  for (const int64_t rank : {int64_t{0}, int64_t{63}, int64_t{72}, int64_t{1} << 40}) {
+    const FirstCause cause = cause_of({.time = finished, .rank = rank, .exit_code = 9}, exit);
+    EXPECT_EQ(cause.rank, 64);
+    EXPECT_EQ(cause.exit_code, 1);
+  }
+  // Times that are none of the pod's life.
+  for (const absl::Time time : {absl::UnixEpoch() - absl::Hours(24 * 365 * 290),
+                                kNow - absl::Hours(2), kNow + absl::Hours(2)}) {
+    EXPECT_EQ(cause_of({.time = time, .rank = 66}, exit).rank, 64);
+    EXPECT_EQ(cause_of({.time = finished, .rank = 66}, {.time = time}).time, finished);
+  }
+  EXPECT_EQ(cause_of({.time = finished - absl::Minutes(3), .rank = 66}, exit).rank, 66);
 }
 
 TEST(FindFirstCause, OrdersByTheNanosecondsOfLaunchers) {

@@ -32,6 +32,7 @@ struct TestNode {
 struct TestPod {
   std::string node;
   kube::ResourceAmounts requests;
+  std::string refusal;  // of kubelet's admission
 };
 
 inline kube::Shared<kube::Node> MakeNode(const std::string& name, const TestNode& wanted) {
@@ -75,7 +76,9 @@ class TestFeed {
     pod.meta.uid = "uid-" + name;
     pod.node_name = wanted.node;
     pod.requests = wanted.requests;
-    pod.phase = "Running";
+    pod.phase = wanted.refusal.empty() ? "Running" : "Failed";
+    pod.reason = wanted.refusal.empty() ? "" : "UnexpectedAdmissionError";
+    pod.message = wanted.refusal;
     kube::Shared<kube::Pod>& known = pods_[name];
     kube::Shared<kube::Pod> before =
         std::exchange(known, std::make_shared<const kube::Pod>(std::move(pod)));

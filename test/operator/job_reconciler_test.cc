@@ -169,10 +169,11 @@ TEST_F(ReportedJobTest, AFileThatCannotBeReadIsAWarning) {
 
 TEST_F(ReportedJobTest, AHangIsTakenForOneAfterTheDeadlineOnly) {
   job_.spec.progress_deadline_seconds = 60;
+  seen_.agent_heard = [this](std::string_view) { return seen_.steady_now; };
   // Without any report nobody knows.
   Pass(absl::Hours(1));
   EXPECT_FALSE(Decide().restart);
-  ReportOf(0).first_heard = seen_.steady_now;
+  ReportOf(0).speaks_since = seen_.steady_now;
   EXPECT_EQ(Decide().look_again, absl::Seconds(60));
   Pass(absl::Seconds(30));
   ReportOf(0).progress = WorkerProgress{.step = 3};
@@ -185,6 +186,46 @@ TEST_F(ReportedJobTest, AHangIsTakenForOneAfterTheDeadlineOnly) {
   EXPECT_EQ(decision.restart->cause.reason, "AppError");
   EXPECT_THAT(decision.restart->cause.message, HasSubstr("no progress for 60 s"));
   EXPECT_THAT(decision.restart->cause.message, HasSubstr("step 3"));
+}
+
+TEST_F(ReportedJobTest, NobodyHangsWhileItsAgentIsAway) {
+  job_.spec.progress_deadline_seconds = 60;
+  base::SteadyTime heard = seen_.steady_now;
+  seen_.agent_heard = [&](std::string_view) { return heard; };
+  ReportOf(0).progress = WorkerProgress{.step = 3};
+  ReportOf(0).progressed = seen_.steady_now;
+  ReportOf(0).speaks_since = seen_.steady_now;
+  // Of a rank that tells no step: it does not know how far the job is.
+  ReportOf(1).speaks_since = seen_.steady_now;
+  EXPECT_EQ(ConditionReason(Decide().status, kProgressUnreadable), "absent");
+  // The agent says nothing, and its stream has not ended yet.
+  Pass(absl::Minutes(5));
+  JobDecision decision = Decide();
+  EXPECT_FALSE(decision.restart);
+  EXPECT_GT(decision.look_again, absl::ZeroDuration());
+  // Its stream has ended.
+  ReportOf(0).speaks_since.reset();
+  decision = Decide();
+  EXPECT_FALSE(decision.restart);
+  EXPECT_EQ(ConditionReason(decision.status, kProgressUnreadable), "True/NotHeard");
+  // It is back, and the deadline counts anew.
+  ReportOf(0).speaks_since = heard = seen_.steady_now;
+  decision = Decide();
+  EXPECT_FALSE(decision.restart);
+  EXPECT_EQ(ConditionReason(decision.status, kProgressUnreadable), "absent");
+  Pass(absl::Seconds(61));
+  heard = seen_.steady_now;
+  EXPECT_TRUE(Decide().restart);
+}
+
+TEST_F(ReportedJobTest, ARankThatHasEndedIsNotMissed) {
+  job_.spec.progress_deadline_seconds = 60;
+  ReportOf(0).progress = WorkerProgress{.step = 3};
+  ReportOf(0).exit = ProcessEnd{.time = seen_.now, .exit_code = 0};
+  Pass(absl::Minutes(5));
+  const JobDecision decision = Decide();
+  EXPECT_FALSE(decision.restart);
+  EXPECT_EQ(ConditionReason(decision.status, kProgressUnreadable), "absent");
 }
 
 TEST_F(JobReconcilerTest, AnAdmittedJobGoesToTheGangQueue) {

@@ -24,7 +24,30 @@ TEST(WorkerReports, KnowsWhenTheStepLastGrew) {
   EXPECT_EQ(reports.Find("pod", "gpu-0")->progressed, Second(10));
   reports.Put("pod", Step(2), Second(30));
   EXPECT_EQ(reports.Find("pod", "gpu-0")->progressed, Second(30));
-  EXPECT_EQ(reports.Find("pod", "gpu-0")->first_heard, Second(10));
+}
+
+TEST(WorkerReports, KnowsSinceWhenALauncherSpeaks) {
+  WorkerReports reports;
+  WorkerReport report = Step(1);
+  report.connected = true;
+  reports.Put("pod", report, Second(10));
+  reports.Put("pod", report, Second(20));
+  EXPECT_EQ(reports.Find("pod", "gpu-0")->speaks_since, Second(10));
+  EXPECT_EQ(reports.Heard("gpu-0"), Second(20));
+  reports.Hear("gpu-0", Second(25));
+  EXPECT_EQ(reports.Heard("gpu-0"), Second(25));
+  // The agent is away and comes back: what happened meanwhile nobody knows.
+  reports.Silence("gpu-0");
+  EXPECT_EQ(reports.Find("pod", "gpu-0")->speaks_since, std::nullopt);
+  reports.Put("pod", report, Second(90));
+  EXPECT_EQ(reports.Find("pod", "gpu-0")->speaks_since, Second(90));
+  EXPECT_EQ(reports.Find("pod", "gpu-0")->progressed, Second(10));
+  // The launcher has ended.
+  report.connected = false;
+  reports.Put("pod", report, Second(91));
+  EXPECT_EQ(reports.Find("pod", "gpu-0")->speaks_since, std::nullopt);
+  reports.Silence("gpu-unknown");
+  EXPECT_EQ(reports.Heard("gpu-unknown"), base::SteadyTime());
 }
 
 TEST(WorkerReports, AnotherNodeSpeaksForItselfOnly) {
