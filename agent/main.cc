@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/notification.h"
 #include "agent/node_agent.h"
 #include "base/clock.h"
 #include "base/executor.h"
@@ -24,6 +25,7 @@
 #include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "google/protobuf/util/json_util.h"
 
 ABSL_FLAG(std::string, node, "", "name of this node; default: $NODE_NAME");
 ABSL_FLAG(std::string, controller, "asterism-extender.asterism-system.svc:9443",
@@ -58,6 +60,8 @@ ABSL_FLAG(std::string, lldp_command, "",
           "program that prints the same, with its arguments; not with --lldp-file");
 ABSL_FLAG(std::string, clouds, "",
           "metadata services to ask for the node's place, with commas: aws, gcp, oci");
+ABSL_FLAG(bool, measure, false,
+          "measure this node once, print what was found as JSON, and end; needs no controller");
 ABSL_FLAG(std::string, log_format, "text", "text or json");
 
 namespace asterism::agent {
@@ -124,10 +128,39 @@ absl::StatusOr<NodeAgentOptions> OptionsFromFlags() {
   return options;
 }
 
+// For people: the log goes to the standard error stream, so the output is JSON alone.
+absl::Status MeasureOnce() {
+  ASSIGN_OR_RETURN(const ProbeSetOptions options, ProbesFromFlags());
+  v1::NodeMeasurement measured;
+  absl::Notification done;
+  base::ThreadExecutor core("core");
+  NodeMeasurer measurer(core, MakeProbes(options), {}, [&](v1::NodeMeasurement now) {
+    if (!done.HasBeenNotified()) {
+      measured = std::move(now);
+      done.Notify();
+    }
+  });
+  core.Post([&measurer] { measurer.Start(); });
+  done.WaitForNotification();  // every probe has a deadline
+  core.Stop();
+  google::protobuf::util::JsonPrintOptions print;
+  print.add_whitespace = true;
+  print.preserve_proto_field_names = true;
+  std::string json;
+  if (!google::protobuf::util::MessageToJsonString(measured, &json, print).ok()) {
+    return absl::InternalError("what was measured cannot be written as JSON");
+  }
+  std::cout << json << std::flush;
+  return absl::OkStatus();
+}
+
 absl::Status Run() {
   base::SetUpLog(
       absl::GetFlag(FLAGS_log_format) == "json" ? base::LogFormat::kJson : base::LogFormat::kText,
       base::LogLevel::kInfo);
+  if (absl::GetFlag(FLAGS_measure)) {
+    return MeasureOnce();
+  }
   ASSIGN_OR_RETURN(NodeAgentOptions options, OptionsFromFlags());
   sigset_t signals;
   sigemptyset(&signals);

@@ -35,13 +35,8 @@ FakeNic Infiniband(uint64_t guid, const std::string& rate = "400 Gb/sec (4X NDR)
                      .gids = {{"fe80:0000:0000:0000:" + GuidText(guid + 8), "IB/RoCE v1"}}}}};
 }
 
-constexpr FakePci kCard{.kind = 0x020700, .vendor = 0x15b3, .driver = "", .numa = 0};
-
 FakePci Card(int numa) {
-  FakePci card = kCard;
-  card.driver = "mlx5_core";
-  card.numa = numa;
-  return card;
+  return {.kind = 0x020700, .vendor = 0x15b3, .driver = "mlx5_core", .numa = numa};
 }
 
 FakePci Gpu(int numa) {
