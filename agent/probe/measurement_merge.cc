@@ -79,6 +79,11 @@ void PlaceNics(const PciTree& tree, const v1::MeasuredGpus& gpus, v1::MeasuredNi
             });
 }
 
+// A list of GPUs is told when all drivers have been heard: that of one would read as "no others".
+bool TellsGpus(std::string_view probe) {
+  return probe == "nvml" || probe == "kfd";
+}
+
 constexpr size_t kPrintableMax = 1024;
 
 std::string Printable(std::string text) {
@@ -116,8 +121,11 @@ v1::NodeMeasurement MergeMeasurement(
   v1::NodeMeasurement measured;
   PciTree tree;
   const PciOverlay* overlay = nullptr;
+  v1::MeasuredPlace inner;
+  bool all_gpus = true;
   for (const auto& [name, result] : results) {
     if (result == nullptr || !result->problem.empty()) {
+      all_gpus = all_gpus && !TellsGpus(name);
       continue;
     }
     const v1::NodeMeasurement& parts = result->parts;
@@ -134,13 +142,21 @@ v1::NodeMeasurement MergeMeasurement(
       measured.mutable_neighbors()->MergeFrom(parts.neighbors());
     }
     if (parts.has_place()) {
-      measured.mutable_place()->MergeFrom(parts.place());
+      // A cloud's steps are outside of those of a rack.
+      (name.starts_with("cloud") ? *measured.mutable_place() : inner).MergeFrom(parts.place());
+      measured.mutable_place();
     }
     if (parts.has_numa()) {
       *measured.mutable_numa() = parts.numa();
     }
     tree = result->pci.has_value() ? *result->pci : tree;
     overlay = result->overlay.has_value() ? &*result->overlay : overlay;
+  }
+  if (measured.has_place()) {
+    measured.mutable_place()->MergeFrom(inner);
+  }
+  if (!all_gpus) {
+    measured.clear_gpus();
   }
   if (overlay != nullptr) {
     tree.Apply(*overlay);

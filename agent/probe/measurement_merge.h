@@ -7,7 +7,8 @@
 //
 // Sysfs says which NUMA node a device is on; where it says -1, a matrix of the driver that prints
 // NODE or SYS proves nothing, and the distance is unknown. A part that no probe has told is left
-// out. Generation, `full` and the outcomes are for others to fill in.
+// out, and so are GPUs while one of the drivers has not been heard. Generation, `full` and the
+// outcomes are for others to fill in.
 //
 // Thread-safety: pure. Cost: GPUs x cards.
 #pragma once

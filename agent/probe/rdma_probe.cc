@@ -232,13 +232,17 @@ ProbeResult RdmaProbe::Run() {
     nic.set_pci_address(NormalPciAddress(LastPart(real)).value_or(""));
     nic.set_numa_node(static_cast<int32_t>(SysfsNumber(device + "/device/numa_node").value_or(-1)));
     nic.set_virtual_function(!SysfsRealPath(device + "/device/physfn").empty());
-    const std::vector<std::string> ports = SysfsNames(device + "/ports", kRdmaPortsMax);
-    for (const std::string& number : ports) {
-      if (const auto value = NumberOf(number); value.has_value() && *value > 0) {
-        v1::MeasuredPort& port = *nic.add_ports();
-        port.set_number(static_cast<uint32_t>(*value));
-        ReadPort(roots_.sysfs, device, nic.pci_address(), ports.size() == 1, port);
+    std::vector<int64_t> ports;
+    for (const std::string& port : SysfsNames(device + "/ports", kRdmaPortsMax)) {
+      if (const int64_t number = NumberOf(port).value_or(0); number > 0) {
+        ports.push_back(number);
       }
+    }
+    std::ranges::sort(ports);
+    for (const int64_t number : ports) {
+      v1::MeasuredPort& port = *nic.add_ports();
+      port.set_number(static_cast<uint32_t>(number));
+      ReadPort(roots_.sysfs, device, nic.pci_address(), ports.size() == 1, port);
     }
   }
   return result;

@@ -158,6 +158,30 @@ TEST(Merge, MakesTextsThatTheWireTakes) {
   EXPECT_TRUE(v1::NodeMeasurement().ParseFromString(measured.SerializeAsString()));
 }
 
+TEST(Merge, GpusOfOneDriverAreNotAllWhileAnotherIsSilent) {
+  ProbeResult kfd;
+  kfd.parts.mutable_gpus();  // it knows none
+  EXPECT_FALSE(MergeMeasurement({{"nvml", nullptr}, {"kfd", &kfd}}).has_gpus());
+  const ProbeResult failed = ProbeResult::Failed("hidden");
+  EXPECT_FALSE(MergeMeasurement({{"nvml", &failed}, {"kfd", &kfd}}).has_gpus());
+  EXPECT_TRUE(MergeMeasurement({{"kfd", &kfd}, {"rdma", nullptr}}).has_gpus());
+}
+
+TEST(Merge, ACloudsStepsAreOutsideOfTheRack) {
+  ProbeResult rack;
+  rack.parts.mutable_place()->add_steps()->set_name("chassis");
+  ProbeResult cloud;
+  cloud.parts.mutable_place()->add_steps()->set_name("block");
+  ProbeResult pci;
+  pci.parts.mutable_place()->set_machine("guest: KVM");
+  const v1::MeasuredPlace place =
+      MergeMeasurement({{"nvml", &rack}, {"pci", &pci}, {"cloud-gcp", &cloud}}).place();
+  ASSERT_EQ(place.steps_size(), 2);
+  EXPECT_EQ(place.steps(0).name(), "block");
+  EXPECT_EQ(place.steps(1).name(), "chassis");
+  EXPECT_EQ(place.machine(), "guest: KVM");
+}
+
 TEST(ProbeSet, HasWhatIsAskedFor) {
   std::vector<std::string> names;
   for (const std::unique_ptr<Probe>& probe :
