@@ -1,6 +1,6 @@
 # The everyday commands. Each is a thin call of a script or of CMake, which can be used alone too.
 .DEFAULT_GOAL := help
-.PHONY: help packages build test soak soak-% bench demo demo-stop format tidy clean
+.PHONY: help packages build test test-rdma soak soak-% bench demo demo-stop format tidy clean
 
 PRESET ?= ci
 
@@ -15,6 +15,10 @@ build: packages ## build everything into build/$(PRESET); PRESET=dev, ci, releas
 
 test: ## everything that proves a change; the last line counts it
 	@test/run
+
+test-rdma: ## the agent against real RDMA devices, those in software of an emulated machine
+	@test/build ci asterism-agent
+	@test/rdma/run
 
 soak: ## hours: long kills, long fuzzing, many seeds; in parts: make soak-spine
 	@test/soak

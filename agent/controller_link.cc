@@ -57,6 +57,7 @@ class ControllerLink::Stream final
   struct Listener {
     base::Executor* executor;
     std::function<void(const v1::AgentWelcome&)> on_welcome;
+    std::function<void()> on_measurement_wanted;
     std::function<void()> on_written;
     std::function<void()> on_broken;  // nothing more comes; on_end follows after Abandon
     std::function<void(const std::string&)> on_end;
@@ -97,6 +98,8 @@ class ControllerLink::Stream final
     if (received_.has_welcome()) {
       listener_.executor->Post(
           [tell = listener_.on_welcome, welcome = received_.welcome()] { tell(welcome); });
+    } else if (received_.has_measurement_wanted()) {
+      listener_.executor->Post([tell = listener_.on_measurement_wanted] { tell(); });
     }
     StartRead(&received_);
   }
@@ -128,6 +131,7 @@ ControllerLink::ControllerLink(base::Executor& executor, base::Rng rng,
     : executor_(executor),
       rng_(std::move(rng)),
       options_(std::move(options)),
+      measurement_(options_.first_generation),
       retry_timer_(executor),
       beat_timer_(executor) {}
 
@@ -151,6 +155,11 @@ void ControllerLink::Tell(v1::PodReport pod) {
   const std::string uid = pod.pod_uid();
   pods_[uid] = std::move(pod);
   pods_due_[uid] = true;
+  SendNext();
+}
+
+void ControllerLink::Tell(const v1::NodeMeasurement& measurement) {
+  measurement_.Set(measurement);
   SendNext();
 }
 
@@ -182,6 +191,7 @@ absl::Status ControllerLink::Open() {
           .executor = &executor_,
           .on_welcome = [this,
                          number](const v1::AgentWelcome& welcome) { OnWelcome(number, welcome); },
+          .on_measurement_wanted = [this, number] { OnMeasurementWanted(number); },
           .on_written = [this, number] { OnWritten(number); },
           .on_broken = [this, number] { OnBroken(number); },
           .on_end = [this, number](const std::string& why) { OnEnd(number, why); }},
@@ -211,12 +221,20 @@ void ControllerLink::OnWelcome(uint64_t number, const v1::AgentWelcome& welcome)
   for (const auto& [uid, report] : pods_) {
     pods_due_[uid] = true;
   }
+  measurement_.WantFull();
   beat_due_ = false;
   beat_timer_.Start(kBeatPeriod, [this] {
     beat_due_ = true;
     SendNext();
   });
   SendNext();
+}
+
+void ControllerLink::OnMeasurementWanted(uint64_t number) {
+  if (number == stream_number_) {
+    measurement_.WantFull();
+    SendNext();
+  }
 }
 
 void ControllerLink::OnWritten(uint64_t number) {
@@ -238,6 +256,8 @@ void ControllerLink::SendNext() {
     const std::string uid = pods_due_.begin()->first;
     pods_due_.erase(pods_due_.begin());
     *frame.mutable_pod() = pods_.at(uid);
+  } else if (std::optional<v1::NodeMeasurement> measurement = measurement_.Take()) {
+    *frame.mutable_measurement() = *std::move(measurement);
   } else if (beat_due_) {
     beat_due_ = false;
     frame.mutable_beat();

@@ -7,6 +7,7 @@
 //   ControllerLink link(executor, rng, options);
 //   link.Start();
 //   link.Tell(devices);  link.Tell(pod_report);  link.Forget(pod_uid);
+//   link.Tell(measurement);   // all parts that are known; only what has changed is sent
 //
 // Shows the client certificate of the agents and the token of its ServiceAccount, both read anew
 // for every connection. Connects again after 1 to 10 s.
@@ -22,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "agent/probe/measurement_feed.h"
 #include "asterism/v1/agent.pb.h"
 #include "base/executor.h"
 #include "base/rng.h"
@@ -37,6 +39,8 @@ struct ControllerLinkOptions {
   std::string key_path;
   std::string token_path;  // of the ServiceAccount
   v1::AgentHello hello;
+  // Measurements count on from here; see MeasurementFeed.
+  uint64_t first_generation = 0;
 };
 
 class ControllerLink {
@@ -49,6 +53,7 @@ class ControllerLink {
   void Start();
   void Tell(v1::DeviceReport devices);
   void Tell(v1::PodReport pod);
+  void Tell(const v1::NodeMeasurement& measurement);
   // The pod is gone: it is not told again.
   void Forget(const std::string& pod_uid);
   bool attached() const { return attached_; }
@@ -59,6 +64,7 @@ class ControllerLink {
   void Connect();
   absl::Status Open();
   void OnWelcome(uint64_t number, const v1::AgentWelcome& welcome);
+  void OnMeasurementWanted(uint64_t number);
   void OnWritten(uint64_t number);
   void OnBroken(uint64_t number);
   void OnEnd(uint64_t number, const std::string& why);
@@ -71,6 +77,7 @@ class ControllerLink {
   // The newest state, and what of it has not been sent on this stream.
   std::optional<v1::DeviceReport> devices_;
   std::map<std::string, v1::PodReport> pods_;
+  MeasurementFeed measurement_;
   bool devices_due_ = false;
   std::map<std::string, bool> pods_due_;
   bool beat_due_ = false;

@@ -14,7 +14,9 @@
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/notification.h"
 #include "agent/node_agent.h"
 #include "base/clock.h"
 #include "base/executor.h"
@@ -22,6 +24,8 @@
 #include "base/rng.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
+#include "base/strings.h"
+#include "google/protobuf/util/json_util.h"
 
 ABSL_FLAG(std::string, node, "", "name of this node; default: $NODE_NAME");
 ABSL_FLAG(std::string, controller, "asterism-extender.asterism-system.svc:9443",
@@ -42,10 +46,52 @@ ABSL_FLAG(std::string, port_folder, "/run/asterism",
 ABSL_FLAG(std::string, state_folder, "/var/lib/asterism", "what is kept over restarts");
 ABSL_FLAG(std::string, resources, "nvidia.com/gpu",
           "extended resources that count GPUs, with commas");
+ABSL_FLAG(std::string, sysfs, "/sys",
+          "the host's /sys; that of a container lacks the host's network devices");
+ABSL_FLAG(absl::Duration, probe_period, absl::Seconds(30),
+          "how often GPUs and the PCI bus are looked at; 1 s to 1 h");
+ABSL_FLAG(std::string, nvml_libraries, "",
+          "files to try for libnvidia-ml.so.1, with commas; a * stands for a folder; default: what "
+          "the loader finds, then the driver container's tree");
+ABSL_FLAG(std::string, pci_overlay, "",
+          "file in NCCL's topology format that says where the devices of a guest really are");
+ABSL_FLAG(std::string, lldp_file, "", "file with the output of lldpctl -f json0");
+ABSL_FLAG(std::string, lldp_command, "",
+          "program that prints the same, with its arguments; not with --lldp-file");
+ABSL_FLAG(std::string, clouds, "",
+          "metadata services to ask for the node's place, with commas: aws, gcp, oci");
+ABSL_FLAG(bool, measure, false,
+          "measure this node once, print what was found as JSON, and end; needs no controller");
 ABSL_FLAG(std::string, log_format, "text", "text or json");
 
 namespace asterism::agent {
 namespace {
+
+absl::StatusOr<ProbeSetOptions> ProbesFromFlags() {
+  ProbeSetOptions probes;
+  probes.roots = {.sysfs = absl::GetFlag(FLAGS_sysfs), .proc = absl::GetFlag(FLAGS_proc)};
+  probes.period = absl::GetFlag(FLAGS_probe_period);
+  if (probes.period < absl::Seconds(1) || probes.period > absl::Hours(1)) {
+    return absl::InvalidArgumentError("--probe-period: is to be from 1s to 1h");
+  }
+  probes.nvml_libraries =
+      absl::StrSplit(absl::GetFlag(FLAGS_nvml_libraries), ',', absl::SkipEmpty());
+  probes.overlay_file = absl::GetFlag(FLAGS_pci_overlay);
+  probes.lldp.file = absl::GetFlag(FLAGS_lldp_file);
+  probes.lldp.command = absl::StrSplit(absl::GetFlag(FLAGS_lldp_command), ' ', absl::SkipEmpty());
+  if (!probes.lldp.file.empty() && !probes.lldp.command.empty()) {
+    return absl::InvalidArgumentError("--lldp-command: goes without --lldp-file");
+  }
+  for (const absl::string_view name :
+       absl::StrSplit(absl::GetFlag(FLAGS_clouds), ',', absl::SkipEmpty())) {
+    const absl::StatusOr<Cloud> cloud = CloudNamed(base::ToStd(name));
+    if (!cloud.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--clouds: ", cloud.status().message()));
+    }
+    probes.clouds.push_back(*cloud);
+  }
+  return probes;
+}
 
 absl::StatusOr<NodeAgentOptions> OptionsFromFlags() {
   NodeAgentOptions options;
@@ -78,13 +124,43 @@ absl::StatusOr<NodeAgentOptions> OptionsFromFlags() {
        absl::StrSplit(absl::GetFlag(FLAGS_resources), ',', absl::SkipEmpty())) {
     options.resources.emplace(resource);
   }
+  ASSIGN_OR_RETURN(options.probes, ProbesFromFlags());
   return options;
+}
+
+// For people: the log goes to the standard error stream, so the output is JSON alone.
+absl::Status MeasureOnce() {
+  ASSIGN_OR_RETURN(const ProbeSetOptions options, ProbesFromFlags());
+  v1::NodeMeasurement measured;
+  absl::Notification done;
+  base::ThreadExecutor core("core");
+  NodeMeasurer measurer(core, MakeProbes(options), {}, [&](v1::NodeMeasurement now) {
+    if (!done.HasBeenNotified()) {
+      measured = std::move(now);
+      done.Notify();
+    }
+  });
+  core.Post([&measurer] { measurer.Start(); });
+  done.WaitForNotification();  // every probe has a deadline
+  core.Stop();
+  google::protobuf::util::JsonPrintOptions print;
+  print.add_whitespace = true;
+  print.preserve_proto_field_names = true;
+  std::string json;
+  if (!google::protobuf::util::MessageToJsonString(measured, &json, print).ok()) {
+    return absl::InternalError("what was measured cannot be written as JSON");
+  }
+  std::cout << json << std::flush;
+  return absl::OkStatus();
 }
 
 absl::Status Run() {
   base::SetUpLog(
       absl::GetFlag(FLAGS_log_format) == "json" ? base::LogFormat::kJson : base::LogFormat::kText,
       base::LogLevel::kInfo);
+  if (absl::GetFlag(FLAGS_measure)) {
+    return MeasureOnce();
+  }
   ASSIGN_OR_RETURN(NodeAgentOptions options, OptionsFromFlags());
   sigset_t signals;
   sigemptyset(&signals);

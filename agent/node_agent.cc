@@ -28,19 +28,31 @@ v1::DeviceReport ReportOf(const std::vector<HeldDevice>& devices) {
   return report;
 }
 
+// Measurements are numbered upwards within a boot, and an agent that starts anew goes on above the
+// one before: nobody sends a change each millisecond.
+ControllerLinkOptions WithFirstGeneration(ControllerLinkOptions link, const base::Clock& clock) {
+  link.first_generation = static_cast<uint64_t>(clock.SteadyNow().nanos / 1'000'000);
+  return link;
+}
+
 }  // namespace
 
 NodeAgent::NodeAgent(Dependencies dependencies, NodeAgentOptions options)
     : clock_(dependencies.clock),
       executor_(dependencies.executor),
       options_(std::move(options)),
-      link_(executor_, std::move(dependencies.rng), options_.link),
+      link_(executor_, std::move(dependencies.rng), WithFirstGeneration(options_.link, clock_)),
       memory_(options_.state_folder.empty() ? "" : options_.state_folder + "/devices.json",
               options_.link.hello.boot_id()),
       read_timer_(executor_),
-      resources_(options_.kubelet_root + "/pod-resources/kubelet.sock", options_.resources) {}
+      resources_(options_.kubelet_root + "/pod-resources/kubelet.sock", options_.resources) {
+  measurer_ = std::make_unique<NodeMeasurer>(
+      executor_, MakeProbes(options_.probes), NodeMeasurerOptions{},
+      [this](const v1::NodeMeasurement& measured) { link_.Tell(measured); });
+}
 
 NodeAgent::~NodeAgent() {
+  measurer_.reset();
   port_.reset();
   port_plugin_.reset();
   reader_.Stop();
@@ -67,6 +79,7 @@ absl::Status NodeAgent::Start() {
   port_plugin_->SetDevices(std::move(ports));
   executor_.Post([this] {
     link_.Start();
+    measurer_->Start();
     ReadDevices();
   });
   return absl::OkStatus();
@@ -79,6 +92,9 @@ std::vector<std::string> NodeAgent::Complaints() const {
   }
   if (!problem_.empty()) {
     complaints.push_back(problem_);
+  }
+  for (std::string& complaint : measurer_->Complaints()) {
+    complaints.push_back(std::move(complaint));
   }
   return complaints;
 }

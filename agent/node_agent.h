@@ -1,7 +1,7 @@
 // File: agent/node_agent.h
 //
-// What the agent knows of its node, and to whom it tells it: devices from kubelet and launchers at
-// the pod port, up to the controller.
+// What the agent knows of its node, and to whom it tells it: devices from kubelet, launchers at the
+// pod port and what the probes measure, up to the controller.
 //
 //   NodeAgent agent({clock, executor, rng}, options);
 //   RETURN_IF_ERROR(agent.Start());
@@ -26,6 +26,8 @@
 #include "agent/device_plugin.h"
 #include "agent/pod_port.h"
 #include "agent/pod_resources.h"
+#include "agent/probe/node_measurer.h"
+#include "agent/probe/probe_set.h"
 #include "base/clock.h"
 #include "base/executor.h"
 #include "base/rng.h"
@@ -47,6 +49,7 @@ struct NodeAgentOptions {
   // many keeps no other from it easily.
   int ports = 1024;
   absl::Duration read_period = absl::Seconds(10);
+  ProbeSetOptions probes;
 };
 
 class NodeAgent {
@@ -82,6 +85,7 @@ class NodeAgent {
   DeviceMemory memory_;
   std::unique_ptr<DevicePlugin> port_plugin_;
   std::unique_ptr<PodPort> port_;
+  std::unique_ptr<NodeMeasurer> measurer_;
   std::map<std::string, KnownPod> pods_;  // by UID
   std::string problem_;
   bool reading_ = false;

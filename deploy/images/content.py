@@ -79,6 +79,15 @@ def libraries(program):
     return sorted(set(re.findall(r"(?:=>\s+|^\s*)(/\S+)", output, re.MULTILINE)))
 
 
+def add_driver_stubs(root, program):
+    """Names that are empty libraries by now, and that libraries of drivers still ask for."""
+    libc = next((path for path in libraries(program) if path.endswith("/libc.so.6")), None)
+    if libc is None:
+        raise ContentError(f"{program} loads no libc.so.6: no driver's library runs beside it")
+    for name in ("libdl.so.2", "libpthread.so.0", "librt.so.1"):
+        add_from_machine(root, Path(libc).with_name(name))
+
+
 def _merged(root, path):
     """The path below /usr, where /lib and others are links into it."""
     first, _, rest = str(path).lstrip("/").partition("/")

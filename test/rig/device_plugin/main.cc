@@ -3,9 +3,10 @@
 //
 //   asterism-test-device-plugin --fixture gpus.json --kubelet-root /var/lib/kubelet
 //
-// The file: {"gpus": [{"uuid": "GPU-...", "numa": 0, "health": "Healthy" | "Unhealthy"}]}; other
-// keys are for others who read it. It is read again whenever it changes, so that a test can break a
-// GPU. A container gets NVIDIA_VISIBLE_DEVICES, as from NVIDIA's plug-in.
+// The file: {"gpus": [{"uuid": "GPU-...", "numa": 0, "health": "Healthy" | "Unhealthy"}]}, and all
+// that the fake NVML reads in it; see test/rig/gpu_fixture/gpu_fixture.h. It is read again whenever
+// it changes, so that a test can break a GPU: one that is lost is unhealthy. A container gets
+// NVIDIA_VISIBLE_DEVICES, as from NVIDIA's plug-in.
 #include <signal.h>
 
 #include <filesystem>
@@ -21,9 +22,8 @@
 #include "absl/time/time.h"
 #include "agent/device_plugin.h"
 #include "base/log.h"
-#include "base/small_file.h"
 #include "base/status_macros.h"
-#include "nlohmann/json.hpp"
+#include "test/rig/gpu_fixture/gpu_fixture.h"
 
 ABSL_FLAG(std::string, fixture, "", "file that says which GPUs there are");
 ABSL_FLAG(std::string, kubelet_root, "/var/lib/kubelet", "kubelet's --root-dir");
@@ -33,19 +33,13 @@ namespace asterism {
 namespace {
 
 absl::StatusOr<std::vector<agent::PluginDevice>> ReadFixture(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, base::ReadSmallFile(path));
-  const nlohmann::json file = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!file.is_object() || !file.contains("gpus") || !file["gpus"].is_array()) {
-    return absl::InvalidArgumentError(path + ": is no object with a list \"gpus\"");
-  }
+  ASSIGN_OR_RETURN(const testing::GpuFixture fixture, testing::ReadGpuFixture(path));
   std::vector<agent::PluginDevice> devices;
-  for (const nlohmann::json& gpu : file["gpus"]) {
-    if (!gpu.is_object() || !gpu.contains("uuid") || !gpu["uuid"].is_string()) {
-      return absl::InvalidArgumentError(path + ": a GPU has no \"uuid\"");
-    }
-    devices.push_back({.id = gpu["uuid"].get<std::string>(),
-                       .healthy = gpu.value("health", nlohmann::json("Healthy")) == "Healthy",
-                       .numa_node = gpu.contains("numa") ? gpu["numa"].get<int>() : -1});
+  for (size_t i = 0; i < fixture.gpus.size(); ++i) {
+    const testing::FixtureGpu& gpu = fixture.gpus[i];
+    devices.push_back({.id = gpu.uuid,
+                       .healthy = gpu.healthy && !fixture.faults.lost.contains(i),
+                       .numa_node = gpu.numa});
   }
   return devices;
 }
