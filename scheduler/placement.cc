@@ -51,22 +51,30 @@ std::optional<PlacementOutcome> CheckRequest(const PlacementRequest& request,
 
 }  // namespace
 
-PlacementOutcome Place(const PlacementRequest& request, const Ledger& ledger) {
+void Place(const PlacementRequest& request, const Ledger& ledger, PlacementOutcome& outcome) {
   if (std::optional<PlacementOutcome> refused = CheckRequest(request, ledger);
       refused.has_value()) {
-    return *std::move(refused);
+    outcome = *std::move(refused);
+    return;
   }
   // Buffers only: nothing of one call is seen by the next.
   thread_local PlacementEngine engine;
   engine.Prepare(request, ledger, Capacity::kFree);
   if (!engine.Choose()) {
-    return ExplainFailure(request, ledger, engine);
+    outcome = ExplainFailure(request, ledger, engine);
+    return;
   }
-  Placed placed;
-  if (BUG_IF(!engine.Assign(placed), "a gang that fits could not be split over the domains")) {
-    return NotNow{WaitReason::kFragmented, "no way was found to share the gang out", ""};
+  auto* placed = std::get_if<Placed>(&outcome);
+  if (BUG_IF(!engine.Assign(placed != nullptr ? *placed : outcome.emplace<Placed>()),
+             "a gang that fits could not be split over the domains")) {
+    outcome = NotNow{WaitReason::kFragmented, "no way was found to share the gang out", ""};
   }
-  return placed;
+}
+
+PlacementOutcome Place(const PlacementRequest& request, const Ledger& ledger) {
+  PlacementOutcome outcome;
+  Place(request, ledger, outcome);
+  return outcome;
 }
 
 }  // namespace asterism::scheduler

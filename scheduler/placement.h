@@ -81,6 +81,9 @@ struct Never {
 using PlacementOutcome = std::variant<Placed, NotNow, Never>;
 
 PlacementOutcome Place(const PlacementRequest& request, const Ledger& ledger);
+// The same, into an outcome whose buffers are used again: where it holds a Placed of before, and
+// the thread has placed a gang of that kind before, placing allocates nothing.
+void Place(const PlacementRequest& request, const Ledger& ledger, PlacementOutcome& outcome);
 
 // Counts domains and ring cuts of a given order of nodes at each level; independent of Place.
 std::vector<LevelUse> MeasureLevels(const topology::Cluster& cluster,

@@ -5,6 +5,17 @@
 #include <utility>
 
 namespace asterism::scheduler {
+namespace {
+
+// Behind those of the same level. (std::stable_sort would allocate.)
+void InsertByLevel(const LevelRule& rule, std::vector<LevelRule>& rules) {
+  rules.push_back(rule);
+  for (size_t i = rules.size() - 1; i > 0 && rules[i].level < rules[i - 1].level; --i) {
+    std::swap(rules[i], rules[i - 1]);
+  }
+}
+
+}  // namespace
 
 void PlacementEngine::Prepare(const PlacementRequest& request, const Ledger& ledger,
                               Capacity capacity) {
@@ -15,14 +26,9 @@ void PlacementEngine::Prepare(const PlacementRequest& request, const Ledger& led
   preferred_.clear();
   for (const LevelRule& rule : request.rules) {
     if (rule.level < tree_.levels()) {
-      (rule.required ? required_ : preferred_).push_back(rule);
+      InsertByLevel(rule, rule.required ? required_ : preferred_);
     }
   }
-  const auto by_level = [](const LevelRule& left, const LevelRule& right) {
-    return left.level < right.level;
-  };
-  std::stable_sort(required_.begin(), required_.end(), by_level);
-  std::stable_sort(preferred_.begin(), preferred_.end(), by_level);
   kept_.clear();
   free_pods_ = request.pods;
   switch (capacity) {
@@ -245,7 +251,7 @@ bool PlacementEngine::Assign(Placed& placed) {
   }
   order_.Assign(tree_, shape_, capacity_, search_.quota(), placed.nodes);
   placed.product = ledger_->product_names()[best_.product];
-  placed.levels = MeasureLevels(ledger_->cluster(), placed.nodes);
+  meter_.Measure(ledger_->cluster(), placed.nodes, placed.levels);
   return true;
 }
 

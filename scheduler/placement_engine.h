@@ -22,6 +22,7 @@
 
 #include "scheduler/domain_search.h"
 #include "scheduler/gang_shape.h"
+#include "scheduler/level_use.h"
 #include "scheduler/node_slots.h"
 #include "scheduler/placement.h"
 #include "scheduler/placement_tree.h"
@@ -95,6 +96,7 @@ class PlacementEngine {
   UnitCapacity capacity_;
   DomainSearch search_;
   RankOrder order_;
+  LevelMeter meter_;
   Candidate candidate_;
   Candidate best_;
   std::vector<size_t> first_levels_;
