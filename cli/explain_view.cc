@@ -84,6 +84,11 @@ class Explainer {
     if (!waiting.nearest_change.empty()) {
       Field("nearest change", waiting.nearest_change, Tone::kGood);
     }
+    if (waiting.predicted_start.has_value()) {
+      Field("may start",
+            fmt::format("{}, when enough jobs are expected to have ended (expectedDurationSeconds)",
+                        TimeText(*waiting.predicted_start)));
+    }
     if (waiting.queue_position > 0) {
       Field("position",
             fmt::format("{} in the order in which waiting jobs are tried", waiting.queue_position));
@@ -327,6 +332,9 @@ ordered_json ExplainJson(const Explanation& explanation) {
                          {"message", status.waiting.message},
                          {"nearestChange", status.waiting.nearest_change},
                          {"queuePosition", status.waiting.queue_position}};
+    if (status.waiting.predicted_start.has_value()) {
+      object["waiting"]["predictedStartTime"] = TimeText(*status.waiting.predicted_start);
+    }
   }
   if (!status.placement.runs.empty()) {
     object["placement"] = PlacementJsonOf(status.placement);

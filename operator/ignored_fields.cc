@@ -28,7 +28,6 @@ constexpr std::array kIgnored = {
     IgnoredField{"/failover/spares", ""},
     IgnoredField{"/checkpoint", ""},
     IgnoredField{"/progress", ""},
-    IgnoredField{"/expectedDurationSeconds", ""},
 };
 
 const json* Find(const json& object, const std::string& pointer) {

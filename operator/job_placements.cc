@@ -1,5 +1,6 @@
 // What a job's visit does to its homes: the pass over the gang queue, restart, move, withdrawal.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/hash.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr absl::Duration kPassSettle = absl::Milliseconds(5);
 constexpr absl::Duration kWithdrawBackOff = absl::Seconds(5);
 constexpr absl::Duration kWithdrawBackOffMax = absl::Seconds(300);
+constexpr absl::Duration kExpectedDurationMax = absl::Hours(24 * 36'500);  // keeps times finite
 
 std::string DigestOf(const std::vector<scheduler::RankBlock>& blocks) {
   uint64_t hash = base::kFnv1aSeed;
@@ -22,6 +24,21 @@ std::string DigestOf(const std::vector<scheduler::RankBlock>& blocks) {
     hash = base::Fnv1a(fmt::format("{} {} {}\n", block.first_rank, block.node, block.epoch), hash);
   }
   return fmt::format("{:016x}", hash);
+}
+
+// Who runs for longer than expected: nobody knows when the one who waits for that may start.
+std::optional<absl::Time> StillAhead(std::optional<absl::Time> predicted, absl::Time now) {
+  return predicted.has_value() && *predicted > now ? predicted : std::nullopt;
+}
+
+// By the user's estimate, from when it ran first; one that does not run yet starts about now.
+std::optional<absl::Time> ExpectedEndOf(const JobState& state, absl::Time now) {
+  const std::optional<int64_t> seconds = state.object->spec.expected_duration_seconds;
+  if (!seconds.has_value()) {
+    return std::nullopt;
+  }
+  return state.status.start_time.value_or(now) +
+         std::min(absl::Seconds(*seconds), kExpectedDurationMax);
 }
 
 }  // namespace
@@ -61,9 +78,9 @@ void JobController::OnDispatched(const DispatchResult& result) {
     MarkDirty(uid);
     return;
   }
-  const NoPlace no_place = result.refusal
-                               ? NoPlace{result.refusal->reason, result.refusal->message, ""}
-                               : NoPlaceOf(result.outcome);
+  const NoPlace no_place =
+      result.refusal ? NoPlace{result.refusal->reason, result.refusal->message, "", std::nullopt}
+                     : NoPlaceOf(result.outcome);
   metrics_.decisions.With({no_place.reason}).Add();
   WaitingStatus& waiting = state.status.waiting;
   if (waiting.reason != no_place.reason) {
@@ -74,7 +91,8 @@ void JobController::OnDispatched(const DispatchResult& result) {
   waiting = {.reason = no_place.reason,
              .message = no_place.message,
              .queue_position = static_cast<int64_t>(result.position),
-             .nearest_change = no_place.nearest_change};
+             .nearest_change = no_place.nearest_change,
+             .predicted_start = StillAhead(no_place.predicted_start, clock_.Now())};
   SetCondition(state.status.conditions,
                {.type = kPlaced,
                 .status = "False",
@@ -154,7 +172,8 @@ void JobController::BookGang(JobState& state) {
                           .gpus_per_block = admission.shape.gpus_per_pod,
                           .gpu_slot = admission.request.gpu_slot,
                           .request = admission.request.request,
-                          .blocks = state.blocks});
+                          .blocks = state.blocks,
+                          .expected_end = ExpectedEndOf(state, clock_.Now())});
 }
 
 // The admission's request as of now: which classes of nodes there are changes with their labels.

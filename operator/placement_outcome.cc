@@ -25,10 +25,11 @@ std::string_view ReasonOf(scheduler::WaitReason reason) {
 
 NoPlace NoPlaceOf(const scheduler::PlacementOutcome& outcome) {
   if (const auto* later = std::get_if<scheduler::NotNow>(&outcome)) {
-    return {std::string(ReasonOf(later->reason)), later->message, later->nearest_change};
+    return {std::string(ReasonOf(later->reason)), later->message, later->nearest_change,
+            later->predicted_start};
   }
   if (const auto* never = std::get_if<scheduler::Never>(&outcome)) {
-    return {std::string(wait_reason::kNeverFits), never->message, ""};
+    return {std::string(wait_reason::kNeverFits), never->message, "", std::nullopt};
   }
   return {};
 }

@@ -11,10 +11,12 @@
 // Thread-safety: pure. Cost: short strings.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "operator/training_job.h"
 #include "scheduler/placement.h"
 #include "topology/cluster.h"
@@ -26,6 +28,7 @@ struct NoPlace {
   std::string reason;  // one of wait_reason
   std::string message;
   std::string nearest_change;
+  std::optional<absl::Time> predicted_start;  // may lie in the past
 };
 NoPlace NoPlaceOf(const scheduler::PlacementOutcome& outcome);
 

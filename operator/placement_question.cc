@@ -24,7 +24,7 @@ bool RefusedForGood(std::string_view reason) {
 void FillRefusal(const Refusal& refusal, PlacementAnswer& answer) {
   answer.decision =
       RefusedForGood(refusal.reason) ? PlacementDecision::kNever : PlacementDecision::kNotNow;
-  answer.no_place = {refusal.reason, refusal.message, ""};
+  answer.no_place = {refusal.reason, refusal.message, "", std::nullopt};
 }
 
 PlacementStatus PlacementOf(const scheduler::Placed& placed, int64_t ranks_per_pod,

@@ -153,6 +153,8 @@ TrainingJobSpec ParseSpec(const JsonFields& fields) {
   spec.failure_policy = ParseFailurePolicy(fields.Object("failurePolicy"));
   spec.active_deadline_seconds =
       fields.Int("activeDeadlineSeconds", 1, std::numeric_limits<int64_t>::max());
+  spec.expected_duration_seconds =
+      fields.Int("expectedDurationSeconds", 1, std::numeric_limits<int64_t>::max());
   spec.ttl_seconds_after_finished = fields.Int("ttlSecondsAfterFinished", 0, kSecondsMax);
   spec.success_policy =
       EnumOf<SuccessPolicy>(fields, "successPolicy", kSuccessWords).value_or(spec.success_policy);

@@ -90,6 +90,7 @@ struct TrainingJobSpec {
   int64_t master_port = 29500;
   bool master_port_stated = false;  // else it is derived for pods on the host network
   std::optional<int64_t> active_deadline_seconds;
+  std::optional<int64_t> expected_duration_seconds;
   std::optional<int64_t> ttl_seconds_after_finished;
   SuccessPolicy success_policy = SuccessPolicy::kAllRanks;
   bool suspend = false;
@@ -129,6 +130,7 @@ struct WaitingStatus {
   std::string message;
   int64_t queue_position = 0;
   std::string nearest_change;
+  std::optional<absl::Time> predicted_start;
 
   bool operator==(const WaitingStatus&) const = default;
 };

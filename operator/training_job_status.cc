@@ -60,7 +60,8 @@ WaitingStatus ParseWaiting(const JsonFields& fields) {
   return {.reason = StringOf(fields, "reason"),
           .message = StringOf(fields, "message"),
           .queue_position = CountOf(fields, "queuePosition"),
-          .nearest_change = StringOf(fields, "nearestChange")};
+          .nearest_change = StringOf(fields, "nearestChange"),
+          .predicted_start = fields.Time("predictedStartTime")};
 }
 
 PlacementStatus ParsePlacement(const JsonFields& fields) {
@@ -188,6 +189,9 @@ json WaitingJson(const WaitingStatus& waiting) {
   Put(part, "message", waiting.message, kTextBytesMax);
   Put(part, "queuePosition", waiting.queue_position);
   Put(part, "nearestChange", waiting.nearest_change, kTextBytesMax);
+  if (waiting.predicted_start.has_value()) {
+    part["predictedStartTime"] = FormatSeconds(*waiting.predicted_start);
+  }
   return part;
 }
 

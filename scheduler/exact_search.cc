@@ -324,12 +324,28 @@ void ExactSearch::Apply(size_t level, uint32_t domain, size_t table_index, int64
   }
 }
 
+// As much as the work limit allows to be used: the search then never allocates again.
+void ExactSearch::ReserveBuffers() {
+  const auto cells = static_cast<size_t>(std::clamp<int64_t>(work_max_, 0, kWorkMax));
+  if (choices_.capacity() >= cells) {
+    return;
+  }
+  choices_.reserve(cells);
+  costs_.reserve(cells);
+  best_.reserve(cells);
+  next_.reserve(cells);
+  items_.reserve(cells);
+  tables_.reserve(cells);
+  seen_.reserve(cells);
+}
+
 bool ExactSearch::Solve(size_t level, uint32_t domain, int64_t units, bool tail,
                         DomainQuota& quota) {
   if (!counts_fit_ || SurelyTooMuchWork(level, domain, units)) {
     return false;
   }
   work_ = 0;
+  ReserveBuffers();
   tables_.clear();
   items_.clear();
   choices_.clear();

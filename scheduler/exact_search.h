@@ -86,6 +86,7 @@ class ExactSearch {
     bool takes_tail = false;
   };
 
+  void ReserveBuffers();
   void HashLooks(size_t level, uint32_t domain);
   uint64_t LookOf(size_t level, uint32_t domain, uint64_t children) const;
   bool SurelyTooMuchWork(size_t level, uint32_t domain, int64_t units);

@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "base/strings.h"
 #include "scheduler/resources.h"
 #include "topology/cluster.h"
@@ -86,6 +88,18 @@ struct Gang {
   size_t gpu_slot = 0;
   ResourceVector request;         // of one pod
   std::vector<RankBlock> blocks;  // in rank order
+  // When somebody expects it to have ended. An estimate: the digest leaves it out.
+  std::optional<absl::Time> expected_end;
+};
+
+struct ExpectedEnd {
+  absl::Time at;
+  std::string gang_uid;
+
+  bool operator==(const ExpectedEnd&) const = default;
+  bool operator<(const ExpectedEnd& other) const {
+    return at != other.at ? at < other.at : gang_uid < other.gang_uid;
+  }
 };
 
 struct GangBlockView {
@@ -170,6 +184,9 @@ class Ledger {
   const std::vector<std::string>& product_names() const;
   std::string resource_name(size_t slot) const;  // "slot 9" where it has no name
   size_t resource_count() const;                 // slots that have a name
+
+  // Of the gangs for which an end is expected: by time, then by uid.
+  std::vector<ExpectedEnd> ExpectedEnds() const;
 
   // GPUs (in `gpu_slot`) held by gangs of a queue; the present sum, never stored.
   int64_t GpusOfQueue(std::string_view queue) const;

@@ -111,6 +111,17 @@ ResourceVector Ledger::HeldBy(std::string_view gang_uid, NodeId node) const {
   return held;
 }
 
+std::vector<ExpectedEnd> Ledger::ExpectedEnds() const {
+  std::vector<ExpectedEnd> ends;
+  for (const auto& [uid, entry] : impl_->gangs) {
+    if (entry->decided && entry->gang.expected_end.has_value()) {
+      ends.push_back({*entry->gang.expected_end, uid});
+    }
+  }
+  std::sort(ends.begin(), ends.end());
+  return ends;
+}
+
 int64_t Ledger::GpusOfQueue(std::string_view queue) const {
   ResourceVector sum;  // saturates
   for (const auto& [uid, entry] : impl_->gangs) {

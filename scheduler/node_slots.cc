@@ -58,17 +58,22 @@ void NodeSlots::ScanRoom(const PlacementRequest& request, const Ledger& ledger) 
   }
 }
 
-void NodeSlots::AddHeld(const PlacementRequest& request, const Ledger& ledger) {
+void NodeSlots::AddHeld(const PlacementRequest& request, const Ledger& ledger,
+                        std::span<const ExpectedEnd> ended) {
   held_.clear();
   held_index_.resize(ledger.node_count());
-  ledger.ForEachHeld(request.gang_uid, [&](NodeId node, const ResourceVector& amounts) {
+  const auto add = [&](NodeId node, const ResourceVector& amounts) {
     uint32_t& index = held_index_[node.index()];
     if (index == 0) {
       held_.push_back({static_cast<uint32_t>(node.index()), ledger.Free(node)});
       index = static_cast<uint32_t>(held_.size());
     }
     held_[index - 1].free.Add(amounts);
-  });
+  };
+  ledger.ForEachHeld(request.gang_uid, add);
+  for (const ExpectedEnd& end : ended) {
+    ledger.ForEachHeld(end.gang_uid, add);
+  }
   for (const Held& held : held_) {
     all_slots_[held.node] = held.free.TimesFits(request.request, kManySlots);
     all_room_[held.node] = Room(request, FreeGpus(request, held.free), all_slots_[held.node]);
@@ -108,10 +113,11 @@ void NodeSlots::SubtractKept(const PlacementRequest& request, const Ledger& ledg
   }
 }
 
-void NodeSlots::ScanFree(const PlacementRequest& request, const Ledger& ledger) {
+void NodeSlots::ScanFree(const PlacementRequest& request, const Ledger& ledger,
+                         std::span<const ExpectedEnd> ended) {
   ScanAmounts(request, ledger);
   ScanRoom(request, ledger);
-  AddHeld(request, ledger);
+  AddHeld(request, ledger, ended);
   DropNodes(request, ledger, false);
   SubtractKept(request, ledger);
 }
@@ -119,7 +125,7 @@ void NodeSlots::ScanFree(const PlacementRequest& request, const Ledger& ledger) 
 void NodeSlots::ScanRepaired(const PlacementRequest& request, const Ledger& ledger) {
   ScanAmounts(request, ledger);
   ScanRoom(request, ledger);
-  AddHeld(request, ledger);
+  AddHeld(request, ledger, {});
   DropNodes(request, ledger, true);
   SubtractKept(request, ledger);
 }

@@ -3,7 +3,7 @@
 // How many pods of a gang each node has room for. Internal to placement.
 //
 //   NodeSlots slots;
-//   slots.ScanFree(request, ledger);          // now
+//   slots.ScanFree(request, ledger, {});      // now
 //   slots.ScanEmpty(request, ledger);         // as if nobody held anything: for Never
 //   slots.Select(ledger, product, rules);
 //
@@ -29,7 +29,9 @@ class NodeSlots {
 
   // Free, or held by the gang itself, on nodes that may take a new pod of it; without the nodes
   // named in `excluded`, and less what its kept pods use.
-  void ScanFree(const PlacementRequest& request, const Ledger& ledger);
+  // `ended`: gangs that count as gone.
+  void ScanFree(const PlacementRequest& request, const Ledger& ledger,
+                std::span<const ExpectedEnd> ended);
   // All allocatable of all nodes, usable or not.
   void ScanEmpty(const PlacementRequest& request, const Ledger& ledger);
   // As ScanFree, nodes that are not usable included: to tell what a repair would change.
@@ -49,7 +51,8 @@ class NodeSlots {
  private:
   void ScanAmounts(const PlacementRequest& request, const Ledger& ledger);
   void ScanRoom(const PlacementRequest& request, const Ledger& ledger);
-  void AddHeld(const PlacementRequest& request, const Ledger& ledger);
+  void AddHeld(const PlacementRequest& request, const Ledger& ledger,
+               std::span<const ExpectedEnd> ended);
   void DropNodes(const PlacementRequest& request, const Ledger& ledger, bool unusable_too);
   void SubtractKept(const PlacementRequest& request, const Ledger& ledger);
 

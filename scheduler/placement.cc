@@ -31,6 +31,12 @@ std::optional<PlacementOutcome> CheckRequest(const PlacementRequest& request,
   }
   const topology::Cluster& cluster = ledger.cluster();
   for (const LevelRule& rule : request.rules) {
+    if (rule.block_pods < 1) {
+      return Never{fmt::format("a rule of level {} has blocks of {}: a block has at least 1",
+                               rule.level < cluster.level_count() ? cluster.level_name(rule.level)
+                                                                  : std::to_string(rule.level),
+                               Counted(rule.block_pods, "pod"))};
+    }
     if (rule.required && rule.level >= cluster.level_count()) {
       return Never{fmt::format("level {} is not a level of this cluster ({})", rule.level,
                                LevelNames(cluster))};
@@ -43,30 +49,58 @@ std::optional<PlacementOutcome> CheckRequest(const PlacementRequest& request,
                     fmt::format("pod {} is to stay on node {}, which is not in the cluster: "
                                 "let it move",
                                 pod, name),
-                    ""};
+                    "", std::nullopt};
     }
+  }
+  for (const ApartRule& rule : request.apart) {
+    if (rule.level >= cluster.level_count()) {
+      return Never{fmt::format("level {} is not a level of this cluster ({})", rule.level,
+                               LevelNames(cluster))};
+    }
+    if (rule.pods_max < 1) {
+      return Never{fmt::format("may have at most {} in one {}: a domain takes at least 1",
+                               Counted(rule.pods_max, "pod"), cluster.level_name(rule.level))};
+    }
+  }
+  if (request.spares < 0 || request.spares > kPodsMax) {
+    return Never{fmt::format("has {}: a gang has 0 to {}", Counted(request.spares, "spare"),
+                             Thousands(kPodsMax))};
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-PlacementOutcome Place(const PlacementRequest& request, const Ledger& ledger) {
+void Place(const PlacementRequest& request, const Ledger& ledger, PlacementOutcome& outcome) {
   if (std::optional<PlacementOutcome> refused = CheckRequest(request, ledger);
       refused.has_value()) {
-    return *std::move(refused);
+    outcome = *std::move(refused);
+    return;
   }
   // Buffers only: nothing of one call is seen by the next.
   thread_local PlacementEngine engine;
   engine.Prepare(request, ledger, Capacity::kFree);
   if (!engine.Choose()) {
-    return ExplainFailure(request, ledger, engine);
+    outcome = ExplainFailure(request, ledger, engine);
+    return;
   }
-  Placed placed;
-  if (BUG_IF(!engine.Assign(placed), "a gang that fits could not be split over the domains")) {
-    return NotNow{WaitReason::kFragmented, "no way was found to share the gang out", ""};
+  auto* placed = std::get_if<Placed>(&outcome);
+  if (BUG_IF(!engine.Assign(placed != nullptr ? *placed : outcome.emplace<Placed>()),
+             "a gang that fits could not be split over the domains")) {
+    outcome =
+        NotNow{WaitReason::kFragmented, "no way was found to share the gang out", "", std::nullopt};
+    return;
   }
-  return placed;
+  const auto spares = static_cast<int64_t>(std::get<Placed>(outcome).spares.size());
+  if (spares < request.spares) {
+    outcome = ExplainSpares(request, ledger, engine, spares);
+  }
+}
+
+PlacementOutcome Place(const PlacementRequest& request, const Ledger& ledger) {
+  PlacementOutcome outcome;
+  Place(request, ledger, outcome);
+  return outcome;
 }
 
 }  // namespace asterism::scheduler

@@ -13,10 +13,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "base/bitmap.h"
 #include "scheduler/ledger.h"
 #include "scheduler/resources.h"
@@ -32,6 +34,15 @@ struct LevelRule {
   bool operator==(const LevelRule&) const = default;
 };
 
+// At most so many pods of the gang in one domain of `level`: what one failure may take. Ranks that
+// hold the same bytes and are `pods_max` or more apart then are in different domains.
+struct ApartRule {
+  size_t level = 0;
+  int64_t pods_max = 1;
+
+  bool operator==(const ApartRule&) const = default;
+};
+
 enum class PlacementPolicy { kAuto, kPack, kSpread };
 
 struct PlacementRequest {
@@ -41,6 +52,10 @@ struct PlacementRequest {
   size_t gpu_slot = 0;
   std::vector<std::string> products;  // empty: any; the gang gets exactly one product
   std::vector<LevelRule> rules;
+  std::vector<ApartRule> apart;  // always required
+  // Further pods of this kind that hold their GPUs and wait for a role, on nodes without a pod of
+  // the gang. Pods that stay or move do not change them: ask for none then.
+  int64_t spares = 0;
   PlacementPolicy policy = PlacementPolicy::kAuto;
   base::Bitmap node_classes;          // allowed classes; empty (size 0): all
   std::vector<std::string> excluded;  // node names that failed this gang before
@@ -59,7 +74,8 @@ struct LevelUse {
 };
 
 struct Placed {
-  std::vector<NodeId> nodes;  // by pod, in rank order
+  std::vector<NodeId> nodes;   // by pod, in rank order
+  std::vector<NodeId> spares;  // those that would stand in for most pods first
   std::string product;
   std::vector<LevelUse> levels;
 };
@@ -71,6 +87,8 @@ struct NotNow {
   WaitReason reason = WaitReason::kNoCapacity;
   std::string message;         // "needs 4 free nodes in one supernode, the best has 3"
   std::string nearest_change;  // "a gang of 24 GPUs would start now"; may be empty
+  // When so many gangs are expected to have ended that it fits; see start_forecast.h.
+  std::optional<absl::Time> predicted_start;
 };
 
 // Does not fit even when the cluster is empty: the first binding constraint.
@@ -81,6 +99,9 @@ struct Never {
 using PlacementOutcome = std::variant<Placed, NotNow, Never>;
 
 PlacementOutcome Place(const PlacementRequest& request, const Ledger& ledger);
+// The same, into an outcome whose buffers are used again: where it holds a Placed of before, and
+// the thread has placed a gang of that kind before, placing allocates nothing.
+void Place(const PlacementRequest& request, const Ledger& ledger, PlacementOutcome& outcome);
 
 // Counts domains and ring cuts of a given order of nodes at each level; independent of Place.
 std::vector<LevelUse> MeasureLevels(const topology::Cluster& cluster,

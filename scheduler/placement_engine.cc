@@ -2,12 +2,26 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace asterism::scheduler {
+namespace {
+
+constexpr int64_t kNoCap = std::numeric_limits<int64_t>::max();
+
+// Behind those of the same level. (std::stable_sort would allocate.)
+void InsertByLevel(const LevelRule& rule, std::vector<LevelRule>& rules) {
+  rules.push_back(rule);
+  for (size_t i = rules.size() - 1; i > 0 && rules[i].level < rules[i - 1].level; --i) {
+    std::swap(rules[i], rules[i - 1]);
+  }
+}
+
+}  // namespace
 
 void PlacementEngine::Prepare(const PlacementRequest& request, const Ledger& ledger,
-                              Capacity capacity) {
+                              Capacity capacity, std::span<const ExpectedEnd> ended) {
   request_ = &request;
   ledger_ = &ledger;
   tree_.Load(ledger.cluster());
@@ -15,20 +29,23 @@ void PlacementEngine::Prepare(const PlacementRequest& request, const Ledger& led
   preferred_.clear();
   for (const LevelRule& rule : request.rules) {
     if (rule.level < tree_.levels()) {
-      (rule.required ? required_ : preferred_).push_back(rule);
+      InsertByLevel(rule, rule.required ? required_ : preferred_);
     }
   }
-  const auto by_level = [](const LevelRule& left, const LevelRule& right) {
-    return left.level < right.level;
-  };
-  std::stable_sort(required_.begin(), required_.end(), by_level);
-  std::stable_sort(preferred_.begin(), preferred_.end(), by_level);
+  caps_.clear();
+  for (const ApartRule& rule : request.apart) {
+    caps_.resize(tree_.levels(), kNoCap);
+    // What bounds a domain bounds those inside it.
+    for (size_t level = 0; level <= rule.level; ++level) {
+      caps_[level] = std::min(caps_[level], rule.pods_max);
+    }
+  }
   kept_.clear();
   free_pods_ = request.pods;
   switch (capacity) {
     case Capacity::kFree:
       LoadKept();
-      slots_.ScanFree(request, ledger);
+      slots_.ScanFree(request, ledger, ended);
       break;
     case Capacity::kRepaired:
       LoadKept();
@@ -90,7 +107,7 @@ void PlacementEngine::LoadProducts() {
 bool PlacementEngine::Fits(uint32_t product, int64_t pods, std::span<const LevelRule> rules) {
   slots_.Select(*ledger_, product, rules);
   shape_ = ShapeOf(pods, rules, tree_.levels());
-  capacity_.Load(tree_, shape_, slots_.slots(), kept_);
+  capacity_.Load(tree_, shape_, slots_.slots(), kept_, caps_);
   return capacity_.FitsCluster();
 }
 
@@ -207,7 +224,7 @@ bool PlacementEngine::KeepRoomiest(size_t level) {
       slots_.Drop(node);
     }
   }
-  capacity_.Load(tree_, shape_, slots_.slots(), kept_);
+  capacity_.Load(tree_, shape_, slots_.slots(), kept_, caps_);
   if (capacity_.FitsCluster()) {
     return true;
   }
@@ -244,8 +261,13 @@ bool PlacementEngine::Assign(Placed& placed) {
     return false;
   }
   order_.Assign(tree_, shape_, capacity_, search_.quota(), placed.nodes);
+  placed.spares.clear();
+  if (request_->spares > 0) {
+    slots_.Select(*ledger_, best_.product, {});
+    spares_.Choose(tree_, slots_.slots(), placed.nodes, request_->spares, placed.spares);
+  }
   placed.product = ledger_->product_names()[best_.product];
-  placed.levels = MeasureLevels(ledger_->cluster(), placed.nodes);
+  meter_.Measure(ledger_->cluster(), placed.nodes, placed.levels);
   return true;
 }
 

@@ -22,10 +22,12 @@
 
 #include "scheduler/domain_search.h"
 #include "scheduler/gang_shape.h"
+#include "scheduler/level_use.h"
 #include "scheduler/node_slots.h"
 #include "scheduler/placement.h"
 #include "scheduler/placement_tree.h"
 #include "scheduler/rank_order.h"
+#include "scheduler/spare_choice.h"
 #include "scheduler/unit_capacity.h"
 
 namespace asterism::scheduler {
@@ -39,11 +41,14 @@ enum class Capacity {
 class PlacementEngine {
  public:
   // Both must outlive the use of this object. The request is valid (CheckRequest in placement.cc).
-  void Prepare(const PlacementRequest& request, const Ledger& ledger, Capacity capacity);
+  // `ended`: gangs that count as gone, for kFree.
+  void Prepare(const PlacementRequest& request, const Ledger& ledger, Capacity capacity,
+               std::span<const ExpectedEnd> ended = {});
 
   // Decides product, rules and domains. False: does not fit.
   bool Choose();
-  // After Choose said true. False: no split was found all the same, which is a fault of ours.
+  // After Choose said true. False: no split was found all the same, which is a fault of ours. It
+  // may find places for fewer spares than were asked for.
   [[nodiscard]] bool Assign(Placed& placed);
 
   // Whether `pods` pods fit with the required rules, in some product or in this one.
@@ -88,6 +93,7 @@ class PlacementEngine {
   std::vector<uint32_t> products_;
   std::vector<LevelRule> required_;
   std::vector<LevelRule> preferred_;
+  std::vector<int64_t> caps_;  // by level, or empty
 
   PlacementTree tree_;
   NodeSlots slots_;
@@ -95,6 +101,8 @@ class PlacementEngine {
   UnitCapacity capacity_;
   DomainSearch search_;
   RankOrder order_;
+  LevelMeter meter_;
+  SpareChoice spares_;
   Candidate candidate_;
   Candidate best_;
   std::vector<size_t> first_levels_;

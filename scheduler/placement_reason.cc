@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "scheduler/amount_text.h"
 #include "scheduler/nearest_change.h"
+#include "scheduler/start_forecast.h"
 
 namespace asterism::scheduler {
 namespace {
@@ -54,6 +55,7 @@ class ReasonWriter {
   std::string TooScattered(const Offer& offer);
   std::string NoPodFits(const Offer& offer);
   std::string BrokenRule(const Offer& offer);
+  std::string ApartText() const;
   std::string RuleText(const LevelRule& rule, const Offer& offer);
   Never ExplainNever();
   NotNow ExplainNotNow();
@@ -260,8 +262,23 @@ std::string ReasonWriter::RuleText(const LevelRule& rule, const Offer& offer) {
                      Thousands(std::min(blocks, wanted)));
 }
 
+// Rooms enough, but too many of them in one domain.
+std::string ReasonWriter::ApartText() const {
+  std::string text;
+  for (const ApartRule& rule : request_.apart) {
+    text += fmt::format("{}at most {} in one {}", text.empty() ? "" : " and ",
+                        Counted(rule.pods_max, "pod"), LevelName(rule.level));
+  }
+  return fmt::format("needs {} with {}, more domains with room are needed",
+                     Counted(request_.pods, "pod"), text);
+}
+
 // Adds the required rules one by one, from the innermost level outwards, until one cannot hold.
 std::string ReasonWriter::BrokenRule(const Offer& offer) {
+  if (!request_.apart.empty() && pods() == request_.pods &&
+      !engine_.Fits(offer.product, request_.pods, {})) {
+    return ApartText();
+  }
   const std::vector<LevelRule>& rules = engine_.required_rules();
   for (size_t count = 1; count <= rules.size(); ++count) {
     if (!engine_.Fits(offer.product, request_.pods, {rules.data(), count})) {
@@ -334,6 +351,7 @@ NotNow ReasonWriter::ExplainNotNow() {
                                   Counted(static_cast<int64_t>(request_.excluded.size()), "node"));
   }
   result.nearest_change = NearestChange(request_, ledger_, engine_);
+  result.predicted_start = PredictStart(request_, ledger_, engine_);
   return result;
 }
 
@@ -363,6 +381,23 @@ PlacementOutcome ReasonWriter::Explain() {
 PlacementOutcome ExplainFailure(const PlacementRequest& request, const Ledger& ledger,
                                 PlacementEngine& engine) {
   return ReasonWriter(request, ledger, engine).Explain();
+}
+
+PlacementOutcome ExplainSpares(const PlacementRequest& request, const Ledger& ledger,
+                               PlacementEngine& engine, int64_t spares) {
+  Placed empty;
+  engine.Prepare(request, ledger, Capacity::kEmpty);
+  const bool ever = engine.Choose() && engine.Assign(empty) &&
+                    static_cast<int64_t>(empty.spares.size()) >= request.spares;
+  const auto text = [&](int64_t found) {
+    return fmt::format("needs {} beside its {}, on other nodes; {} {} a place",
+                       Counted(request.spares, "spare"), Counted(request.pods, "pod"),
+                       Thousands(found), found == 1 ? "has" : "have");
+  };
+  if (!ever) {
+    return Never{text(static_cast<int64_t>(empty.spares.size()))};
+  }
+  return NotNow{WaitReason::kNoCapacity, text(spares), "", std::nullopt};
 }
 
 }  // namespace asterism::scheduler

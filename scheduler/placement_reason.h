@@ -23,5 +23,8 @@ namespace asterism::scheduler {
 // The request is valid and was tried on `engine` without success.
 PlacementOutcome ExplainFailure(const PlacementRequest& request, const Ledger& ledger,
                                 PlacementEngine& engine);
+// The gang has places, but only so many of its spares.
+PlacementOutcome ExplainSpares(const PlacementRequest& request, const Ledger& ledger,
+                               PlacementEngine& engine, int64_t spares);
 
 }  // namespace asterism::scheduler

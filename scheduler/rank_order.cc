@@ -7,6 +7,13 @@ namespace asterism::scheduler {
 void RankOrder::Assign(const PlacementTree& tree, const GangShape& shape,
                        const UnitCapacity& capacity, DomainQuota& quota,
                        std::vector<NodeId>& nodes) {
+  if (!capacity.has_kept()) {
+    nodes.clear();
+    AssignDomain(tree, shape, quota, tree.root_level(), 0, nodes);
+    CHECK_THAT(nodes.size() == static_cast<size_t>(shape.pods),
+               "as many homes were chosen as the gang has pods");
+    return;
+  }
   home_[tree.root_level()].assign(static_cast<size_t>(shape.blocks(tree.root_level())), 0);
   for (size_t level = tree.root_level(); level > 0; --level) {
     AssignLevel(tree, shape, capacity, quota, level);
@@ -18,6 +25,29 @@ void RankOrder::Assign(const PlacementTree& tree, const GangShape& shape,
     for (int64_t i = 0; i < shape.PodsOf(0, block); ++i) {
       nodes[pod++] = node;
     }
+  }
+}
+
+void RankOrder::AssignDomain(const PlacementTree& tree, const GangShape& shape,
+                             const DomainQuota& quota, size_t level, uint32_t domain,
+                             std::vector<NodeId>& nodes) {
+  if (level == 0) {
+    const int64_t pods =
+        quota.blocks(0, domain) * shape.block[0] + (quota.tail(0, domain) ? shape.tail_pods[0] : 0);
+    nodes.insert(nodes.end(), static_cast<size_t>(pods), NodeId(domain));
+    return;
+  }
+  const uint32_t end = tree.FirstChild(level, domain + 1);
+  uint32_t tail = end;
+  for (uint32_t child = tree.FirstChild(level, domain); child < end; ++child) {
+    if (quota.tail(level - 1, child)) {
+      tail = child;  // the end of the gang
+    } else if (quota.blocks(level - 1, child) > 0) {
+      AssignDomain(tree, shape, quota, level - 1, child, nodes);
+    }
+  }
+  if (tail < end) {
+    AssignDomain(tree, shape, quota, level - 1, tail, nodes);
   }
 }
 

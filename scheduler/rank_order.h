@@ -10,7 +10,8 @@
 // which is the least possible. Where pods stay, blocks that are free to choose follow the block
 // before them, else join the next one that stays.
 //
-// Thread-safety: none; buffers are kept. Cost: O(domains + pods x levels).
+// Thread-safety: none; buffers are kept. Cost: O(pods) and the children of the domains that are
+// used; where pods stay O(domains + pods x levels).
 #pragma once
 
 #include <array>
@@ -30,6 +31,9 @@ class RankOrder {
               DomainQuota& quota, std::vector<NodeId>& nodes);
 
  private:
+  // Of a gang none of whose pods stays: a domain's ranks are one run.
+  void AssignDomain(const PlacementTree& tree, const GangShape& shape, const DomainQuota& quota,
+                    size_t level, uint32_t domain, std::vector<NodeId>& nodes);
   void AssignLevel(const PlacementTree& tree, const GangShape& shape, const UnitCapacity& capacity,
                    DomainQuota& quota, size_t level);
   uint32_t NextChild(const PlacementTree& tree, DomainQuota& quota, size_t level, uint32_t domain);

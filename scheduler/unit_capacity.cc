@@ -5,7 +5,8 @@
 namespace asterism::scheduler {
 
 void UnitCapacity::Load(const PlacementTree& tree, const GangShape& shape,
-                        std::span<const int64_t> slots, std::span<const uint32_t> kept) {
+                        std::span<const int64_t> slots, std::span<const uint32_t> kept,
+                        std::span<const int64_t> caps) {
   tree_ = &tree;
   shape_ = &shape;
   feasible_ = true;
@@ -19,11 +20,50 @@ void UnitCapacity::Load(const PlacementTree& tree, const GangShape& shape,
     AnchorBlocks(kept);
     if (feasible_) {
       CountDemands();
+      if (!caps.empty()) {
+        CountCommitted(kept);
+      }
     }
   }
   CountNodes(slots);
+  ApplyCap(0, caps);
   for (size_t level = 1; level < shape.levels; ++level) {
     CountLevel(level);
+    ApplyCap(level, caps);
+  }
+}
+
+void UnitCapacity::CountCommitted(std::span<const uint32_t> kept) {
+  for (size_t level = 0; level < shape_->levels; ++level) {
+    committed_[level] = kept_count_[level];
+    for (size_t pod = 0; pod < kept.size(); ++pod) {
+      const uint32_t here = anchor(level, shape_->BlockOfPod(level, static_cast<int64_t>(pod)));
+      if (kept[pod] == kFree && here != kFree) {
+        ++committed_[level][here];
+      }
+    }
+  }
+}
+
+void UnitCapacity::ApplyCap(size_t level, std::span<const int64_t> caps) {
+  if (level >= caps.size() || caps[level] >= shape_->pods) {
+    return;
+  }
+  const size_t domains = tree_->domain_count(level);
+  if (full_view_[level].data() != full_[level].data()) {
+    full_[level].assign(full_view_[level].begin(), full_view_[level].end());
+    full_view_[level] = full_[level];
+    tail_[level].assign(domains, -1);
+  }
+  const int64_t block = std::max<int64_t>(shape_->block[level], 1);
+  for (uint32_t domain = 0; domain < domains; ++domain) {
+    const int64_t left = caps[level] - (has_kept() && feasible_ ? committed_[level][domain] : 0);
+    feasible_ = feasible_ && left >= 0;
+    int64_t& full = full_[level][domain];
+    full = std::min(full, std::max<int64_t>(left, 0) / block);
+    int64_t& tail = tail_[level][domain];
+    const int64_t beside = left - shape_->tail_pods[level];
+    tail = beside < 0 ? -1 : std::min(tail, beside / block);
   }
 }
 

@@ -12,6 +12,8 @@
 // Kept pods anchor the blocks they belong to: the missing pods of an anchored block must go into
 // its domain. That demand is taken off before anything else is counted.
 //
+// A cap on the pods in one domain of a level bounds both.
+//
 // Thread-safety: none; buffers are kept between loads. Cost: O(domains + pods where some are kept).
 #pragma once
 
@@ -30,9 +32,10 @@ class UnitCapacity {
   static constexpr uint32_t kFree = 0xffffffff;  // a pod or block that is not anchored
 
   // `slots`: room for further pods, by node. `kept`: node index by pod or kFree; empty when no pod
-  // is kept. All three must outlive the use of this object.
+  // is kept. `caps`: most pods in one domain, by level, or empty. All must outlive the use of this
+  // object.
   void Load(const PlacementTree& tree, const GangShape& shape, std::span<const int64_t> slots,
-            std::span<const uint32_t> kept);
+            std::span<const uint32_t> kept, std::span<const int64_t> caps);
 
   // False where the kept pods already break a rule, or the rest of an anchored block has no room.
   bool feasible() const { return feasible_; }
@@ -69,6 +72,8 @@ class UnitCapacity {
   void CountDemands();
   void CountNodes(std::span<const int64_t> slots);
   void CountLevel(size_t level);
+  void CountCommitted(std::span<const uint32_t> kept);
+  void ApplyCap(size_t level, std::span<const int64_t> caps);
 
   const PlacementTree* tree_ = nullptr;
   const GangShape* shape_ = nullptr;
@@ -86,6 +91,8 @@ class UnitCapacity {
   std::array<std::vector<uint8_t>, kTreeLevelsMax> demands_tail_;
   std::array<std::vector<int64_t>, kTreeLevelsMax> kept_count_;
   std::vector<int64_t> kept_in_block_;  // of level 0
+  // Kept pods, and those that must join them: loaded where there are caps too.
+  std::array<std::vector<int64_t>, kTreeLevelsMax> committed_;
 };
 
 }  // namespace asterism::scheduler

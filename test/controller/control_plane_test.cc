@@ -76,6 +76,30 @@ TEST_F(ControlPlaneTest, TwoGangsForOneRoomOneRunsOneWaitsWhole) {
   EXPECT_TRUE(Reaches(waits, "Running"));
 }
 
+TEST_F(ControlPlaneTest, WhoWaitsIsToldWhenEnoughJobsAreExpectedToHaveEnded) {
+  cluster_.CreateJob("first", 8 * 10, {{"expectedDurationSeconds", 3600}});
+  ASSERT_TRUE(Reaches("first", "Running"));
+  cluster_.CreateJob("second", 8 * 10);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return WaitReason("second") != ""; }));
+  const std::string predicted =
+      cluster_.StatusOf("second")["waiting"].value("predictedStartTime", "");
+  absl::Time at;
+  absl::Time started;
+  std::string error;
+  ASSERT_TRUE(absl::ParseTime(absl::RFC3339_full, predicted, &at, &error)) << predicted << error;
+  ASSERT_TRUE(absl::ParseTime(absl::RFC3339_full,
+                              cluster_.StatusOf("first")["startTime"].get<std::string>(), &started,
+                              &error));
+  // Booked when it was placed, a moment before it ran.
+  EXPECT_LE(at, started + absl::Seconds(3600));
+  EXPECT_GT(at, started + absl::Seconds(3590));
+  // What has not ended by then tells nothing more.
+  cluster_.Run(absl::Seconds(3700));
+  cluster_.CreateJob("third", 8 * 10);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return WaitReason("third") != ""; }));
+  EXPECT_FALSE(cluster_.StatusOf("third")["waiting"].contains("predictedStartTime"));
+}
+
 TEST_F(ControlPlaneTest, HigherPriorityGoesFirstWhenRoomComesFree) {
   cluster_.server().Put(kube::kPriorityClasses,
                         {{"metadata", {{"name", "high"}}}, {"value", 1000}});

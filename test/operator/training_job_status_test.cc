@@ -52,7 +52,8 @@ TrainingJobStatus FullStatus() {
   status.waiting = {.reason = "Fragmented",
                     .message = "no supernode has 16 free GPUs",
                     .queue_position = 3,
-                    .nearest_change = "blockGpus: 8"};
+                    .nearest_change = "blockGpus: 8",
+                    .predicted_start = absl::FromUnixSeconds(1767225660)};
   status.placement = {
       .epoch = 4,
       .digest = "abc",
@@ -104,7 +105,8 @@ TEST(StatusApplyBody, HasTheNamesOfTheApi) {
                     "processesPerPod": 8, "pods": 2},
       "pods": {"desired": 2, "bound": 2, "running": 1, "succeeded": 0, "failed": 1},
       "waiting": {"reason": "Fragmented", "message": "no supernode has 16 free GPUs",
-                  "queuePosition": 3, "nearestChange": "blockGpus: 8"},
+                  "queuePosition": 3, "nearestChange": "blockGpus: 8",
+                  "predictedStartTime": "2026-01-01T00:01:00Z"},
       "placement": {
         "epoch": 4, "digest": "abc",
         "levels": [{"level": "supernode", "domains": 1, "ringCuts": 2, "ringCutsMinimum": 1}],
@@ -212,6 +214,7 @@ TEST(StatusApplyBody, AnyStatusComesBackEqual) {
     status.pods.running = AnyCount();
     if (*rc::gen::arbitrary<bool>()) {
       status.waiting = {.reason = *Word(), .message = *Word(), .queue_position = AnyCount()};
+      status.waiting.predicted_start = Maybe(AnySecond());
     }
     status.placement = AnyPlacement();
     status.restarts.count = AnyCount();

@@ -243,6 +243,15 @@ class PlacementOracle {
         return false;
       }
     }
+    for (const ApartRule& rule : request_.apart) {
+      int64_t together = 0;
+      for (size_t other = 0; other <= pod; ++other) {
+        together += DomainOf(rule.level, nodes[other]) == DomainOf(rule.level, nodes[pod]) ? 1 : 0;
+      }
+      if (together > rule.pods_max) {
+        return false;
+      }
+    }
     return true;
   }
 

@@ -67,6 +67,9 @@ RandomCase::RandomCase(uint64_t seed) {
          1 + static_cast<int64_t>(rng.Below(static_cast<uint64_t>(request.pods))),
          rng.Chance(0.5)});
   }
+  if (rng.Chance(0.2)) {
+    request.apart.push_back({rng.Below(levels), 1 + static_cast<int64_t>(rng.Below(3))});
+  }
   if (classes && rng.Chance(0.5)) {
     request.node_classes = base::Bitmap(2);
     request.node_classes.Set(rng.Below(2));

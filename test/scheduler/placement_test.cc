@@ -301,7 +301,15 @@ TEST(Placement, RefusesRequestsThatMakeNoSense) {
   request.rules = {{7, 1, true}};
   EXPECT_EQ(NeverText(Place(request, cluster.ledger())),
             "level 7 is not a level of this cluster (node, leaf, cluster)");
-  request.rules = {{7, 1, false}, {1, -5, true}};
+  for (const bool required : {true, false}) {
+    request.rules = {{1, -5, required}};
+    EXPECT_EQ(NeverText(Place(request, cluster.ledger())),
+              "a rule of level leaf has blocks of -5 pods: a block has at least 1");
+    request.rules = {{7, 0, required}};
+    EXPECT_EQ(NeverText(Place(request, cluster.ledger())),
+              "a rule of level 7 has blocks of 0 pods: a block has at least 1");
+  }
+  request.rules = {{7, 1, false}};
   EXPECT_EQ(PlacedOf(Place(request, cluster.ledger())).nodes.size(), 1U);
   request = cluster.Request(1, 8);
   request.gpu_slot = 99;
@@ -309,6 +317,37 @@ TEST(Placement, RefusesRequestsThatMakeNoSense) {
   ResourceTable table;
   Ledger nothing(table);
   EXPECT_EQ(NeverText(Place(cluster.Request(1, 8), nothing)), "the cluster has no nodes");
+}
+
+TEST(Placement, TheLargestGangThereCanBeGetsAnAnswer) {
+  TestCluster small = LeafCluster({2});
+  EXPECT_EQ(NeverText(Place(small.Request(int64_t{1} << 20, 1), small.ledger())),
+            "needs 1,048,576 GPUs, the cluster has 16");
+  TestCluster large = LeafCluster({8192, 8192}, 64);
+  PlacementRequest request = large.Request(int64_t{1} << 20, 1);
+  request.rules = {{0, 64, true}, {1, 4 * 64, false}};
+  const Placed placed = PlacedOf(Place(request, large.ledger()));
+  ASSERT_EQ(placed.nodes.size(), size_t{1} << 20);
+  for (size_t rank = 0; rank < placed.nodes.size(); ++rank) {
+    ASSERT_EQ(placed.nodes[rank].index(), rank / 64);
+  }
+}
+
+TEST(Placement, NamesThatBeginAlikeAreNotConfused) {
+  TestCluster cluster(kLeafLevels, 8);
+  for (const std::string name : {"n", "n1", "n10", "n100", "n-1", "n1.a"}) {
+    cluster.AddNode(name, {"leaf-" + name}, name);
+  }
+  cluster.Build();
+  for (const std::string name : {"n", "n1", "n10", "n100", "n-1", "n1.a"}) {
+    PlacementRequest request = cluster.Request(1, 8);
+    request.products = {name};
+    EXPECT_THAT(cluster.Names(Place(request, cluster.ledger())), ElementsAre(name));
+    request.excluded = {name};
+    EXPECT_EQ(cluster.Names(Place(request, cluster.ledger())).size(), 0U);
+    request.excluded = {"n1"};
+    EXPECT_EQ(cluster.Names(Place(request, cluster.ledger())).size(), name == "n1" ? 0U : 1U);
+  }
 }
 
 TEST(Placement, NeverNamesTheFirstBindingConstraint) {
