@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <queue>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "planner/constraints.h"
@@ -131,18 +131,19 @@ class PlanSearch {
 
   // Best first: a subtree is told apart by a cheap bound until its turn comes, then by its own.
   SearchOutcome Run() {
-    for (int64_t gpus = request_.gpus; gpus >= request_.gpus - request_.max_spare_gpus; --gpus) {
-      AddSubtrees(gpus);
-    }
     SearchCertificate& certificate = outcome_.certificate;
     certificate.min_pruned_bound = kNever;
+    for (int64_t gpus = request_.gpus; gpus >= request_.gpus - request_.max_spare_gpus; --gpus) {
+      if (gpus % request_.gpu_step == 0) {
+        AddSubtrees(gpus);
+      }
+    }
     while (!subtrees_.empty()) {
       const Subtree subtree = subtrees_.top();
       subtrees_.pop();
       const bool hopeless = subtree.bound > Worst();
       if (hopeless || certificate.evaluated >= request_.max_evaluations) {
-        certificate.pruned += subtree.plans;
-        certificate.min_pruned_bound = std::min(certificate.min_pruned_bound, subtree.bound);
+        Prune(subtree);
       } else if (!subtree.refined) {
         Refine(subtree);
       } else {
@@ -253,21 +254,42 @@ class PlanSearch {
     return shapes;
   }
 
+  // How many plans there are with the pipeline and the data degree, which thousands of sets of
+  // degrees share.
+  size_t PlansWith(const Degrees& degrees) {
+    const auto [shapes, fresh_shapes] = shape_counts_.try_emplace(degrees.pipeline, 0);
+    if (fresh_shapes) {
+      shapes->second = Shapes(PlanWith(degrees)).size();
+    }
+    const auto [batches, fresh_batches] = batch_counts_.try_emplace(degrees.data, 0);
+    if (fresh_batches) {
+      batches->second = MicroBatches(degrees).size();
+    }
+    return batches->second * shapes->second * recomputes_.size() * shardings_.size();
+  }
+
   void AddSubtree(const Degrees& degrees) {
     if (degrees.pipeline > request_.model.layers) {
       return;
     }
-    const ParallelPlan plan = PlanWith(degrees);
-    const std::vector<ParallelPlan> shapes = Shapes(plan);
     Subtree subtree{.degrees = degrees};
-    subtree.plans =
-        MicroBatches(degrees).size() * shapes.size() * recomputes_.size() * shardings_.size();
+    subtree.plans = PlansWith(degrees);
     if (subtree.plans == 0) {
       return;
     }
     outcome_.certificate.space += subtree.plans;
-    subtree.bound = SteadyBound(shapes.front());
-    subtrees_.push(subtree);
+    subtree.bound = SteadyBound(degrees);
+    if (subtree.bound > Worst()) {
+      Prune(subtree);
+    } else {
+      subtrees_.push(subtree);
+    }
+  }
+
+  void Prune(const Subtree& subtree) {
+    SearchCertificate& certificate = outcome_.certificate;
+    certificate.pruned += subtree.plans;
+    certificate.min_pruned_bound = std::min(certificate.min_pruned_bound, subtree.bound);
   }
 
   // Its own bound, unless its least memory is too much.
@@ -348,12 +370,11 @@ class PlanSearch {
 
   // The first term of LowerBound alone. A micro-batch of a data rank does not depend on how many of
   // them there are, so that counts of GPUs share the work.
-  double SteadyBound(const ParallelPlan& plan) {
-    const Degrees& d = plan.degrees;
+  double SteadyBound(const Degrees& d) {
     const auto [found, fresh] =
         slots_.try_emplace(std::make_tuple(d.tensor, d.pipeline, d.context, d.expert), 0.0);
     if (fresh) {
-      found->second = SlotsOf(IdealTime(plan));
+      found->second = SlotsOf(IdealTime(Shapes(PlanWith(d)).front()));
     }
     return static_cast<double>(request_.global_batch / d.data) * found->second /
            static_cast<double>(d.pipeline) * (1 - 1e-9);
@@ -426,7 +447,9 @@ class PlanSearch {
   std::vector<RecomputeMode> recomputes_;
   std::vector<int64_t> expert_degrees_;
   std::priority_queue<Subtree, std::vector<Subtree>, OpensLater> subtrees_;
-  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, double> slots_;
+  absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t, int64_t>, double> slots_;
+  absl::flat_hash_map<int64_t, size_t> shape_counts_;  // by pipeline degree
+  absl::flat_hash_map<int64_t, size_t> batch_counts_;  // by data degree
   SearchOutcome outcome_;
 };
 
@@ -442,6 +465,10 @@ absl::Status CheckRequest(const SearchRequest& request) {
     return absl::InvalidArgumentError(fmt::format("max_spare_gpus: {} is out of range: use 0 to {}",
                                                   request.max_spare_gpus,
                                                   std::min(kSpareGpusMax, request.gpus - 1)));
+  }
+  if (request.gpu_step < 1 || request.gpu_step > request.gpus) {
+    return absl::InvalidArgumentError(
+        fmt::format("gpu_step: {} is out of range: use 1 to {}", request.gpu_step, request.gpus));
   }
   if (request.global_batch < 1 || request.global_batch > (int64_t{1} << 32) ||
       request.sequence < 1 || request.sequence > (int64_t{1} << 32)) {
