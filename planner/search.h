@@ -14,8 +14,9 @@
 // most.virtual_stages; no, selective and full recompute; the shardings that the framework has. Of
 // these, plans that the constraint table allows and whose memory fits (planner/device_memory.h).
 // Bound: a subtree is one set of degrees. Its time is at least the work of all ranks spread evenly,
-// at the efficiency of unlimited micro-batches, without latencies, recompute, bubble or transfers
-// between stages, plus its exchange of gradients and optimizer. It is left out when its least
+// at the efficiency of unlimited micro-batches, without latencies, recompute or transfers between
+// stages, with the bubble of as many virtual stages as there may be, plus its exchange of
+// gradients and optimizer. It is left out when its least
 // memory (micro-batch 1, one stage a rank, full recompute) does not fit, or when its bound is above
 // the k-th best plan. Subtrees are opened in the order of their bounds.
 //
