@@ -7,6 +7,8 @@
 #include "cli/job_outcome.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "operator/conditions.h"
+#include "operator/job_plan.h"
 #include "operator/node_ranges.h"
 
 namespace asterism::cli {
@@ -34,6 +36,7 @@ class Explainer {
     AddEnd();
     AddRequest();
     AddQueue();
+    AddPlan();
     AddPlacement();
     AddTimings();
     AddRestarts();
@@ -144,6 +147,28 @@ class Explainer {
     }
     if (explanation_.queue.has_value() && !explanation_.queue->problem.empty()) {
       Field("", explanation_.queue->problem, Tone::kBad);
+    }
+  }
+
+  void AddPlan() {
+    const operators::PlanStatus& plan = status_.plan;
+    const kube::Condition* planned = kube::FindCondition(status_.conditions, operators::kPlanned);
+    if (plan.gpus == 0) {
+      // That there is no model is no news to its author.
+      if (planned != nullptr && job_.spec.has_model && planned->status != "True" &&
+          status_.waiting.reason != operators::wait_reason::kPlanFailed) {
+        Field("plan", planned->message.empty() ? planned->reason : planned->message, Tone::kFaint);
+      }
+      return;
+    }
+    Field("plan", planned != nullptr && planned->status == "True" && !planned->message.empty()
+                      ? planned->message
+                      : operators::SummaryOf(plan));
+    if (!plan.bound_by.empty()) {
+      Field("", fmt::format("bound by {}", plan.bound_by));
+    }
+    if (options_.wide) {
+      Field("", fmt::format("{}", fmt::join(plan.arguments, " ")), Tone::kFaint);
     }
   }
 
@@ -273,6 +298,24 @@ ordered_json PlacementJsonOf(const operators::PlacementStatus& placement) {
   return object;
 }
 
+ordered_json PlanJsonOf(const operators::PlanStatus& plan) {
+  ordered_json object = {{"gpuProduct", plan.gpu_product}, {"gpus", plan.gpus}};
+  for (const auto& [name, degree] : plan.degrees) {
+    object["degrees"][name] = degree;
+  }
+  object["microBatchSize"] = plan.micro_batch_size;
+  object["stepTimeMilliseconds"] = {{"value", plan.step_time_ms.value},
+                                    {"low", plan.step_time_ms.low},
+                                    {"high", plan.step_time_ms.high}};
+  object["memoryBytes"] = {{"allocated", plan.allocated_bytes},
+                           {"reserved", plan.reserved_bytes},
+                           {"device", plan.device_bytes}};
+  object["boundBy"] = plan.bound_by;
+  object["arguments"] = plan.arguments;
+  object["tablesVersion"] = plan.tables_version;
+  return object;
+}
+
 ordered_json RestartsJsonOf(const operators::RestartStatus& restarts) {
   ordered_json object = {{"count", restarts.count}, {"counted", restarts.counted}};
   if (restarts.last.has_value()) {
@@ -335,6 +378,9 @@ ordered_json ExplainJson(const Explanation& explanation) {
     if (status.waiting.predicted_start.has_value()) {
       object["waiting"]["predictedStartTime"] = TimeText(*status.waiting.predicted_start);
     }
+  }
+  if (status.plan.gpus > 0) {
+    object["plan"] = PlanJsonOf(status.plan);
   }
   if (!status.placement.runs.empty()) {
     object["placement"] = PlacementJsonOf(status.placement);

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kNeverReasons = {
     operators::wait_reason::kNeverFits, operators::wait_reason::kInvalidSpec,
-    operators::wait_reason::kInvalidTemplate, operators::wait_reason::kNotAllowed, "PlanFailed"};
+    operators::wait_reason::kInvalidTemplate, operators::wait_reason::kNotAllowed,
+    operators::wait_reason::kPlanFailed};
 
 // Stages of a job's life; every other condition that is True is a warning.
 constexpr std::array<std::string_view, 9> kStages = {

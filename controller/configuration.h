@@ -27,6 +27,10 @@ inline constexpr std::string_view kConfigurationKind = "AsterismConfiguration";
 struct LevelConfiguration {
   std::string name;
   std::string label;  // where the domain of a node stands; empty for the first and the last level
+  // For the planner: per GPU and direction, between domains of the level inside it. 0: that of the
+  // GPU's product.
+  double gigabytes_per_second = 0;
+  double latency_us = 0;
 
   bool operator==(const LevelConfiguration&) const = default;
 };
@@ -76,6 +80,14 @@ struct AgentsConfiguration {
   bool operator==(const AgentsConfiguration&) const = default;
 };
 
+// Nodes whose GPU the planner does not know by its label.
+struct GpuProductConfiguration {
+  std::string product;  // nvidia.com/gpu.product
+  std::string gpu;      // a name of the planner's table
+
+  bool operator==(const GpuProductConfiguration&) const = default;
+};
+
 struct Configuration {
   std::vector<LevelConfiguration> levels = {  // inner to outer
       {"node", ""},
@@ -92,6 +104,7 @@ struct Configuration {
   LeaderElectionConfiguration leader_election;
   TlsConfiguration tls;
   AgentsConfiguration agents;
+  std::vector<GpuProductConfiguration> gpu_products;
   std::string launcher_image;  // empty: commands run without asterism-launch
 
   bool operator==(const Configuration&) const = default;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "controller/configuration_gpu_products.h"
 #include "controller/configuration_levels.h"
 #include "controller/kubernetes_names.h"
 #include "controller/label_selector.h"
@@ -123,7 +124,11 @@ std::vector<ConfigurationField> MakeFields() {
   return {
       Row("levels", kRestart, LevelsValue(),
           "Rings of the topology, inner to outer. The first is the node, the last the whole "
-          "cluster; each one between names the node label that holds its domain."),
+          "cluster; each one between names the node label that holds its domain. For the planner: "
+          "`gigabytesPerSecond`, per GPU and direction between the domains inside it, and "
+          "`latencyMicroseconds`; absent, NVLink of the GPU inside a node and one network port a "
+          "GPU "
+          "outside."),
       Row("schedulerName", kRestart,
           TextValue([](Settings& s) -> std::string& { return s.scheduler_name; }, "a DNS subdomain",
                     CheckSchedulerName),
@@ -210,6 +215,9 @@ std::vector<ConfigurationField> MakeFields() {
           TextValue([](Settings& s) -> std::string& { return s.agents.service_account; }, "a name",
                     CheckName),
           "ServiceAccount of the agents: its tokens say on which node an agent runs."),
+      Row("planner.gpuProducts", kRestart, GpuProductsValue(),
+          "Products (`nvidia.com/gpu.product`) that the planner does not know by their name, each "
+          "with the GPU of its table that it is most like."),
       Row("launcher.image", kRestart,
           TextValue([](Settings& s) -> std::string& { return s.launcher_image; }, "an image",
                     CheckImage),

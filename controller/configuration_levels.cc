@@ -1,18 +1,22 @@
 #include "controller/configuration_levels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "controller/kubernetes_names.h"
 
 namespace asterism::controller {
 namespace {
 
 constexpr size_t kLevelCountMax = 16;
+constexpr double kGigabytesPerSecondMax = 1e5;
+constexpr double kLatencyMicrosecondsMax = 1e6;
 
 bool IsLevelName(std::string_view name) {
   return !name.empty() && name.size() <= 32 &&
@@ -52,6 +56,26 @@ void ReadLevelSource(const YamlNode& source, const std::string& place, LevelConf
   }
 }
 
+// A number above 0 and at most `largest`; what is absent stays as it is.
+void ReadMeasure(const YamlNode& level, const std::string& place, std::string_view key,
+                 double largest, double& value, Complaints& complaints) {
+  const YamlNode* node = level.Find(key);
+  if (node == nullptr || node->kind == YamlNode::Kind::kNull) {
+    return;
+  }
+  double number = 0;
+  const bool is_number = node->kind == YamlNode::Kind::kScalar && !node->quoted &&
+                         absl::SimpleAtod(node->text, &number) && std::isfinite(number);
+  if (!is_number || number <= 0 || number > largest) {
+    complaints.Add(
+        fmt::format("{}.{}", place, key),
+        is_number ? fmt::format("{} is out of range", node->text) : std::string("is not a number"),
+        fmt::format("use a number above 0, at most {}, or leave it out", largest));
+    return;
+  }
+  value = number;
+}
+
 void ReadLevel(const YamlNode& node, const std::string& place, bool outermost_or_innermost,
                LevelConfiguration& level, Complaints& complaints) {
   const YamlNode* name = node.Find("name");
@@ -62,7 +86,12 @@ void ReadLevel(const YamlNode& node, const std::string& place, bool outermost_or
     return;
   }
   level.name = name->text;
-  RefuseOtherKeys(node, place, {"name", "source"}, complaints);
+  RefuseOtherKeys(node, place, {"name", "source", "gigabytesPerSecond", "latencyMicroseconds"},
+                  complaints);
+  ReadMeasure(node, place, "gigabytesPerSecond", kGigabytesPerSecondMax, level.gigabytes_per_second,
+              complaints);
+  ReadMeasure(node, place, "latencyMicroseconds", kLatencyMicrosecondsMax, level.latency_us,
+              complaints);
   const YamlNode* source = node.Find("source");
   const bool has_source = source != nullptr && source->kind != YamlNode::Kind::kNull;
   if (outermost_or_innermost && has_source) {
@@ -76,6 +105,20 @@ void ReadLevel(const YamlNode& node, const std::string& place, bool outermost_or
   } else if (has_source) {
     ReadLevelSource(*source, place + ".source", level, complaints);
   }
+}
+
+std::string LevelToYaml(const LevelConfiguration& level) {
+  std::string text = fmt::format("{{name: {}", QuoteYaml(level.name));
+  if (!level.label.empty()) {
+    text += fmt::format(", source: {{label: {}}}", level.label);
+  }
+  if (level.gigabytes_per_second > 0) {
+    text += fmt::format(", gigabytesPerSecond: {}", level.gigabytes_per_second);
+  }
+  if (level.latency_us > 0) {
+    text += fmt::format(", latencyMicroseconds: {}", level.latency_us);
+  }
+  return text + "}";
 }
 
 void ReadLevels(const YamlNode& node, std::string_view path, Configuration& configuration,
@@ -114,9 +157,7 @@ FieldValue LevelsValue() {
       [](const Configuration& configuration) {
         std::vector<std::string> levels;
         for (const LevelConfiguration& level : configuration.levels) {
-          levels.push_back(level.label.empty() ? fmt::format("{{name: {}}}", QuoteYaml(level.name))
-                                               : fmt::format("{{name: {}, source: {{label: {}}}}}",
-                                                             QuoteYaml(level.name), level.label));
+          levels.push_back(LevelToYaml(level));
         }
         return fmt::format("[{}]", fmt::join(levels, ", "));
       },

@@ -39,6 +39,17 @@ std::vector<std::string> LevelNames(const Configuration& configuration) {
   return names;
 }
 
+operators::PlannerSettings PlannerSettingsOf(const Configuration& configuration) {
+  operators::PlannerSettings settings;
+  for (const LevelConfiguration& level : configuration.levels) {
+    settings.links.push_back({level.gigabytes_per_second, level.latency_us});
+  }
+  for (const GpuProductConfiguration& each : configuration.gpu_products) {
+    settings.gpus_by_product[each.product] = each.gpu;
+  }
+  return settings;
+}
+
 absl::StatusOr<operators::TrainingJob> DecodeTrainingJob(const kube::RawObject& object) {
   return operators::ParseTrainingJob(object.bytes);
 }
@@ -55,7 +66,8 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       identity_(std::move(identity)),
       job_options_{.field_manager = std::string(kProgram),
                    .bind_deadline = configuration.bind_deadline,
-                   .reports = &reports_},
+                   .reports = &reports_,
+                   .planner = dependencies_.planner},
       ports_(configuration.ports),
       taint_nodes_(configuration.taint_nodes),
       gpu_resources_(configuration.resource_names),
@@ -109,7 +121,8 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
                                       .resource_names = configuration.resource_names,
                                       .pods = {.scheduler_name = configuration.scheduler_name,
                                                .launcher_image = configuration.launcher_image},
-                                      .commit = configuration.commit});
+                                      .commit = configuration.commit,
+                                      .planner = PlannerSettingsOf(configuration)});
   extender_ = std::make_unique<scheduler::Extender>(
       dependencies_.clock, view_cell_,
       [this] {

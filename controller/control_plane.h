@@ -73,6 +73,7 @@ class ControlPlane {
     kube::Client& client;
     kube::WatchSource& source;
     base::MetricRegistry& registry;
+    base::Executor* planner = nullptr;  // where plans are searched; null: on the executor
   };
 
   ControlPlane(Dependencies dependencies, const Configuration& configuration, Identity identity);

@@ -45,6 +45,14 @@ class Admitter {
   // A placed job keeps its place whatever becomes of its queue and of the nodes' sizes.
   bool Placed() const { return !status_.placement.runs.empty() && status_.effective.pods > 0; }
 
+  // Those that the gang is to have: a plan may leave some to others.
+  int64_t Gpus() const { return facts_.plan == nullptr ? job_.spec.gpus : facts_.plan->gpus; }
+
+  // A rule about the whole gang, whatever its size is.
+  int64_t BlockGpus(const JobLevelRule& rule) const {
+    return rule.block_gpus > 0 && rule.block_gpus != job_.spec.gpus ? rule.block_gpus : Gpus();
+  }
+
   bool CheckSize() {
     if (Placed() || job_.bytes <= kJobBytesMax) {
       return true;
@@ -78,6 +86,13 @@ class Admitter {
   bool FindShape() {
     TrainingJobSpec spec = job_.spec;
     NodeGpus node_gpus = facts_.node_gpus;
+    spec.gpus = Gpus();
+    if (spec.min_gpus) {
+      spec.min_gpus = std::min(*spec.min_gpus, spec.gpus);
+    }
+    for (JobLevelRule& rule : spec.levels) {
+      rule.block_gpus = BlockGpus(rule);
+    }
     if (Placed()) {
       node_gpus.commonest = std::max(node_gpus.commonest, status_.effective.gpus_per_pod);
       node_gpus.largest = std::max(node_gpus.largest, status_.effective.gpus_per_pod);
@@ -132,7 +147,7 @@ class Admitter {
                                   "cluster ({})",
                                   i, rule.level, absl::StrJoin(levels, ", ")));
       }
-      const int64_t block_gpus = rule.block_gpus > 0 ? rule.block_gpus : job_.spec.gpus;
+      const int64_t block_gpus = BlockGpus(rule);
       if (block_gpus % out_.shape.gpus_per_pod != 0) {
         return Refuse(wait_reason::kInvalidSpec,
                       fmt::format("spec.placement.levels[{}].blockGpus: {} is not a multiple of "
@@ -147,7 +162,9 @@ class Admitter {
   }
 
   bool BuildPods() {
-    absl::StatusOr<PodBuilder> builder = PodBuilder::Make(job_, out_.shape, facts_.pods);
+    PodSettings settings = facts_.pods;
+    settings.plan = facts_.plan;
+    absl::StatusOr<PodBuilder> builder = PodBuilder::Make(job_, out_.shape, settings);
     if (!builder.ok()) {
       return Refuse(wait_reason::kInvalidTemplate, std::string(builder.status().message()));
     }
@@ -170,7 +187,7 @@ class Admitter {
   // A gang that runs keeps its size: its ranks have counted each other.
   void NoteOtherSize() {
     const int64_t held = status_.effective.pods * status_.effective.gpus_per_pod;
-    if (!Placed() || job_.spec.gpus == held) {
+    if (!Placed() || Gpus() == held) {
       return;
     }
     out_.ignored_fields +=
@@ -183,11 +200,33 @@ class Admitter {
     request.gang_uid = job_.meta.uid;
     request.pods = out_.shape.pods;
     request.products = job_.spec.gpu_products;
+    if (facts_.plan != nullptr) {
+      request.products = {facts_.plan->gpu_product};
+      PreferPlanBlocks(*facts_.plan);
+    }
     request.policy = job_.spec.placement_policy == "Pack"     ? scheduler::PlacementPolicy::kPack
                      : job_.spec.placement_policy == "Spread" ? scheduler::PlacementPolicy::kSpread
                                                               : scheduler::PlacementPolicy::kAuto;
     out_.commit = facts_.queue != nullptr && facts_.queue->spec.commit ? *facts_.queue->spec.commit
                                                                        : facts_.commit;
+  }
+
+  // Where the author of the job says nothing of a level, the groups of the plan stay together.
+  void PreferPlanBlocks(const PlanStatus& plan) {
+    for (const PlanBlock& block : plan.blocks) {
+      const auto found =
+          std::find(facts_.level_names.begin(), facts_.level_names.end(), block.level);
+      const auto level = static_cast<size_t>(found - facts_.level_names.begin());
+      std::vector<scheduler::LevelRule>& rules = out_.request.rules;
+      const bool stated = std::any_of(rules.begin(), rules.end(),
+                                      [level](const auto& rule) { return rule.level == level; });
+      if (found != facts_.level_names.end() && !stated &&
+          block.gpus % out_.shape.gpus_per_pod == 0) {
+        rules.push_back({.level = level,
+                         .block_pods = block.gpus / out_.shape.gpus_per_pod,
+                         .required = false});
+      }
+    }
   }
 
   const TrainingJob& job_;

@@ -25,6 +25,7 @@
 #include "operator/direct_commit.h"
 #include "operator/gang_shape.h"
 #include "operator/job_reconciler.h"
+#include "operator/plan_cluster.h"
 #include "operator/pod_builder.h"
 #include "operator/pod_needs.h"
 #include "operator/queue.h"
@@ -44,6 +45,7 @@ struct AdmissionEnvironment {
   std::vector<std::string> resource_names;
   PodSettings pods;
   CommitMode commit = CommitMode::kScheduler;  // of queues that state none
+  PlannerSettings planner;
 };
 
 // All that an admission has to know of the cluster, as of one moment.
@@ -57,6 +59,8 @@ struct AdmissionFacts {
   std::vector<std::string> resource_names;
   PodSettings pods;
   CommitMode commit = CommitMode::kScheduler;  // where the queue states none
+  // Handed to the job's framework; null: none. Outlives the call of Admit.
+  const PlanStatus* plan = nullptr;
 };
 
 struct Admission {

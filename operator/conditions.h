@@ -46,6 +46,7 @@ inline constexpr std::string_view kQueueStopped = "QueueStopped";
 inline constexpr std::string_view kNotAllowed = "NotAllowed";
 inline constexpr std::string_view kInvalidSpec = "InvalidSpec";
 inline constexpr std::string_view kInvalidTemplate = "InvalidTemplate";
+inline constexpr std::string_view kPlanFailed = "PlanFailed";
 inline constexpr std::string_view kBindFailed = "BindFailed";
 inline constexpr std::string_view kNeverFits = "NeverFits";
 }  // namespace wait_reason

@@ -1,6 +1,6 @@
 // Watches, rebuild, and the visit of one job. What the pod watch tells is in job_pods.cc, what a
-// visit does to placements in job_placements.cc, and through the API server in job_writes.cc and
-// job_companions.cc.
+// visit does to placements in job_placements.cc, to plans in job_planning.cc, and through the API
+// server in job_writes.cc and job_companions.cc.
 #include "operator/job_controller.h"
 
 #include <algorithm>
@@ -32,9 +32,9 @@ bool SameButCounters(const TrainingJobStatus& left, const TrainingJobStatus& rig
   const auto others = [](const TrainingJobStatus& status) {
     // Whoever adds a member has to say here whether it counts.
     const auto& [generation, conditions, state, start, completion, gpus, selector, placed,
-                 effective, pods, waiting, placement, restarts, timings, progress] = status;
+                 effective, pods, waiting, placement, plan, restarts, timings, progress] = status;
     return std::tie(generation, state, start, completion, gpus, selector, placed, effective,
-                    waiting.reason, restarts, placement);
+                    waiting.reason, restarts, placement, plan);
   };
   // Why it waits in detail changes with every pass; the reason is what others act on.
   const auto same_condition = [&](const kube::Condition& a, const kube::Condition& b) {
@@ -281,8 +281,14 @@ void JobController::Visit(JobState& state) {
     state.admission = {};  // megabytes, over thousands of jobs that stay for their status
   } else {
     RefreshAdmission(state);
+    if (RefreshPlan(state)) {
+      state.admission_generation = -1;
+      RefreshAdmission(state);
+    }
   }
-  if (state.blocks.empty() && state.admission.builder && state.dry_run != DryRun::kInFlight) {
+  const bool planned = !state.planning.pending && !state.planning.refused;
+  if (planned && state.blocks.empty() && state.admission.builder &&
+      state.dry_run != DryRun::kInFlight) {
     AskDryRunWhenDue(state);
   }
   std::erase_if(state.creating, [&](const auto& sent) {
@@ -353,6 +359,11 @@ JobObservation JobController::Observe(JobState& state) const {
     seen.refusal = Refusal{std::string(wait_reason::kInvalidTemplate), state.dry_run_error};
   }
   seen.admission_pending = state.dry_run != DryRun::kPassed;
+  seen.plan = {.reason = state.planning.reason,
+               .message = state.planning.message,
+               .made = state.planning.made,
+               .pending = state.planning.pending,
+               .refused = state.planning.refused};
   seen.command_warning = state.admission.command_warning;
   seen.ignored_fields = state.admission.ignored_fields;
   seen.not_direct =
@@ -402,7 +413,9 @@ void JobController::RefreshAdmission(JobState& state) {
   if (same_spec && placed) {
     return;
   }
-  Admission admission = Admit(*state.object, state.status, FactsFor(*state.object, environment_));
+  AdmissionFacts facts = FactsFor(*state.object, environment_);
+  facts.plan = AppliedPlan(state);
+  Admission admission = Admit(*state.object, state.status, facts);
   if (placed && !admission.builder) {
     // What a change made impossible does not reach back to the pods that run.
     state.admission.refusal = std::move(admission.refusal);

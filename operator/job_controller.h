@@ -34,6 +34,7 @@
 #include "operator/cluster_feed.h"
 #include "operator/gang_dispatcher.h"
 #include "operator/job_metrics.h"
+#include "operator/job_plan.h"
 #include "operator/job_reconciler.h"
 #include "operator/job_state.h"
 #include "operator/worker_reports.h"
@@ -52,6 +53,8 @@ class JobController {
     size_t creates_per_visit = 256;
     // What launchers told; outlives the controller. Null: nothing ever comes.
     WorkerReports* reports = nullptr;
+    // Where plans are searched, which may take seconds; outlives the controller. Null: on the core.
+    base::Executor* planner = nullptr;
   };
   // What happened to a job, for people; becomes an Event.
   using Recorder = std::function<void(const TrainingJob&, const EventNote&)>;
@@ -107,6 +110,13 @@ class JobController {
   void ObserveIntervals(JobState& state, JobObservation& seen) const;
   JobObservation Observe(JobState& state) const;
   void RefreshAdmission(JobState& state);
+  const PlanWish& WishFor(JobState& state);
+  const PlanStatus* AppliedPlan(JobState& state);
+  const std::map<std::string, ProductLevels>& LevelsOfProducts(size_t gpu_slot);
+  bool RefreshPlan(JobState& state);
+  void ReadModel(JobState& state, JobPlanQuestion question);
+  void AskPlanner(JobState& state, JobPlanQuestion question);
+  void OnPlanned(const std::string& uid, const std::string& asked, JobPlanAnswer answer);
   void AskDryRunWhenDue(JobState& state);
   void StartDryRun(JobState& state);
   void OnDryRun(JobState& state, const absl::StatusOr<kube::Reply>& reply);
@@ -164,7 +174,15 @@ class JobController {
   MayWrite may_write_;
   Options options_;
 
+  // Of the nodes as of a version of the ledger.
+  struct CachedLevels {
+    std::optional<uint64_t> version;
+    size_t gpu_slot = 0;
+    std::map<std::string, ProductLevels> products;
+  };
+
   GangDispatcher dispatcher_;
+  CachedLevels product_levels_;
   std::map<std::string, std::unique_ptr<JobState>, std::less<>> jobs_;  // by uid
   base::StringMap<std::string> job_of_pod_;                             // UIDs
   kube::WorkQueue<std::string> work_;                                   // uids of the jobs to visit

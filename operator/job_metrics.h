@@ -39,7 +39,14 @@ struct JobMetrics {
         restarts(registry.AddCounter("asterism_gang_restarts_total", "Restarts by first cause.",
                                      {"reason"})),
         moves(registry.AddCounter("asterism_block_moves_total",
-                                  "Rank blocks that found another home before they were bound.")) {}
+                                  "Rank blocks that found another home before they were bound.")),
+        plans(registry.AddCounter("asterism_plans_total",
+                                  "Answers of the planner to the operator, by the reason of the "
+                                  "condition Planned.",
+                                  {"reason"})),
+        plan_seconds(registry.AddHistogram("asterism_plan_seconds",
+                                           "From asking the planner for a job's plan to its "
+                                           "answer.")) {}
 
   base::CounterFamily& decisions;
   base::HistogramFamily& decide_seconds;
@@ -53,6 +60,8 @@ struct JobMetrics {
   base::CounterFamily& withdrawn;
   base::CounterFamily& restarts;
   base::CounterFamily& moves;
+  base::CounterFamily& plans;
+  base::HistogramFamily& plan_seconds;
 };
 
 }  // namespace asterism::operators

@@ -1,14 +1,17 @@
 #include "operator/job_model.h"
 
 #include <array>
+#include <tuple>
 
 #include "base/status_macros.h"
 #include "base/strings.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "planner/command_flags.h"
+#include "planner/emit_megatron.h"
 #include "planner/model_source.h"
 #include "planner/plan_answer.h"
+#include "planner/setting_reader.h"
 #include "planner/time_constants.h"
 
 namespace asterism::operators {
@@ -93,6 +96,24 @@ absl::StatusOr<planner::ModelSpec> ParseInline(const std::string& text) {
   }
   ASSIGN_OR_RETURN(const std::string yaml, ShortYamlOf(object));
   return planner::ParseModelYaml(yaml);
+}
+
+// What both the job and its command say of a step has to be the same.
+absl::Status CheckStated(const JobPlanSpec& spec) {
+  const planner::FieldTable fields =
+      planner::ReadArguments(spec.command, planner::MegatronSwitches());
+  for (const auto& [field, option, stated] :
+       {std::tuple("globalBatchSize", "global-batch-size", spec.model->global_batch),
+        std::tuple("sequenceLength", "seq-length", spec.model->sequence)}) {
+    ASSIGN_OR_RETURN(const int64_t said, fields.WholeOr(option, stated));
+    if (said != stated) {
+      return absl::InvalidArgumentError(
+          fmt::format("spec.model.{}: is {}, but the command says --{} {}: make them equal, or "
+                      "leave the argument out",
+                      field, stated, option, said));
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::string SourceField(const JobModelSpec& model) {
@@ -186,6 +207,9 @@ absl::StatusOr<planner::SearchRequest> RequestOfJob(const JobPlanSpec& spec,
                       wanted, each.flag, fixed));
     }
     fixed = wanted != 0 ? wanted : fixed;
+  }
+  if (framework == planner::Framework::kMegatron) {
+    RETURN_IF_ERROR(CheckStated(spec));
   }
   if (request.precision == planner::Precision::kFp8 && cluster.gpu.fp8_flops_per_second <= 0) {
     return absl::InvalidArgumentError(fmt::format(

@@ -62,7 +62,7 @@ std::optional<planner::Framework> PlannerFrameworkOf(std::string_view word);
 absl::StatusOr<planner::ModelSpec> ModelOfJob(const JobModelSpec& model,
                                               std::string_view config_json);
 
-// Flags in the command are fixed degrees; one that contradicts spec.plan is an error.
+// Flags in the command are fixed degrees; one that contradicts spec.plan or spec.model is an error.
 absl::StatusOr<planner::SearchRequest> RequestOfJob(const JobPlanSpec& spec,
                                                     planner::Framework framework,
                                                     const planner::ClusterSpec& cluster,

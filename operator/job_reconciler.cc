@@ -184,7 +184,7 @@ class Decider {
       SetWaiting(*seen_.refusal);
       return false;
     }
-    if (seen_.admission_pending) {
+    if (!DecidePlan() || seen_.admission_pending) {
       return false;
     }
     if (!out_.status.Is(kAdmitted)) {
@@ -192,7 +192,6 @@ class Decider {
             fmt::format("{} pods of {} GPUs", seen_.shape.pods, seen_.shape.gpus_per_pod));
     }
     Set(kAdmitted, "True", "Admitted");
-    DecidePlan();
     DecideWarnings();
     return true;
   }
@@ -213,16 +212,25 @@ class Decider {
     }
   }
 
-  void DecidePlan() {
-    if (!seen_.job->spec.has_model) {
+  // Returns false when the job may not go on: its plan is being made, or cannot be.
+  bool DecidePlan() {
+    const PlanObservation& plan = seen_.plan;
+    if (plan.reason.empty()) {
       Set(kPlanned, "False", "NoModel",
           "spec.model is absent: the job runs with its own arguments");
-    } else if (seen_.job->spec.plan_mode == "Off") {
-      Set(kPlanned, "False", "PlanOff", "spec.plan.mode is Off");
-    } else {
-      Set(kPlanned, "False", "PlannerNotInstalled",
-          "this installation has no planner: the job runs with its own arguments");
+      return true;
     }
+    const std::string_view now = plan.made ? "True" : plan.pending ? "Unknown" : "False";
+    if (Set(kPlanned, now, plan.reason, plan.message) && plan.made && !seen_.status->Is(kPlanned)) {
+      Event("Planned", plan.message);
+    }
+    if (plan.refused && !plan.pending) {
+      const Refusal refusal{std::string(wait_reason::kPlanFailed), plan.message};
+      Set(kAdmitted, "False", refusal.reason, refusal.message);
+      SetWaiting(refusal);
+      return false;
+    }
+    return !plan.pending;
   }
 
   void SetWaiting(const Refusal& refusal) {

@@ -62,11 +62,21 @@ struct Refusal {
   std::string message;
 };
 
+// What is known of the job's plan; the plan itself stands in the status.
+struct PlanObservation {
+  std::string reason;  // of the condition Planned; empty: the job has no model
+  std::string message;
+  bool made = false;
+  bool pending = false;
+  bool refused = false;  // the job does not go on without a plan
+};
+
 struct JobObservation {
   const TrainingJob* job = nullptr;
   const TrainingJobStatus* status = nullptr;  // the operator's own, newest copy
   GangShape shape;
   std::optional<Refusal> refusal;  // set: not admitted
+  PlanObservation plan;
   bool admission_pending = false;  // the dry run has not answered yet
   std::string command_warning;     // empty: none
   std::string ignored_fields;      // empty: none

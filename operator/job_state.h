@@ -20,6 +20,7 @@
 #include "kube/informer.h"
 #include "operator/admission.h"
 #include "operator/elapsed_since.h"
+#include "operator/job_plan.h"
 #include "operator/job_reconciler.h"
 #include "operator/training_job.h"
 #include "scheduler/ledger.h"
@@ -39,6 +40,21 @@ struct StatusWriter {
 
 enum class DryRun { kNotAsked, kInFlight, kPassed, kRefused };
 
+// How far the plan of a job is; the plan itself stands in the status.
+struct JobPlanning {
+  int64_t generation = -1;  // of the job that `wish` was read from
+  PlanWish wish;
+  std::string asked;  // digests of the question that is in flight or was answered last
+  bool made = false;
+  bool pending = false;
+  bool refused = false;  // the job does not go on without a plan
+  std::string reason;    // of the condition Planned
+  std::string message;
+  std::optional<std::string> config_json;  // of the job's ConfigMap
+  int failures = 0;                        // to read it, in a row
+  std::optional<base::SteadyTime> again;   // when it is read again
+};
+
 struct JobState {
   explicit JobState(kube::Shared<TrainingJob> job)
       : object(std::move(job)), status(object->status) {
@@ -57,6 +73,7 @@ struct JobState {
   uint64_t admission_version = 0;    // environment it was made for
   bool admission_of_placed = false;  // it keeps to the size that the job runs with
   int64_t admission_generation = -1;
+  JobPlanning planning;
   DryRun dry_run = DryRun::kNotAsked;
   int64_t dry_run_generation = -1;
   std::string dry_run_error;  // why it was refused; stays while it is asked again

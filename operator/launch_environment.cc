@@ -25,22 +25,12 @@ void AddTorchrun(const LaunchFacts& facts, const LaunchPlace& place,
        {"PET_MAX_RESTARTS", "0"}});
 }
 
-std::string_view BaseName(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 // python, python3, python3.11
 bool IsPython(std::string_view word) {
   constexpr std::string_view kPython = "python";
-  const std::string_view name = BaseName(word);
+  const std::string_view name = ProgramName(word);
   return name.starts_with(kPython) &&
          name.find_first_not_of("0123456789.", kPython.size()) == std::string_view::npos;
-}
-
-bool IsShell(std::string_view word) {
-  constexpr std::array<std::string_view, 5> kShells = {"sh", "bash", "dash", "ash", "zsh"};
-  return std::find(kShells.begin(), kShells.end(), BaseName(word)) != kShells.end();
 }
 
 // Programs and modules that start the processes of a node themselves.
@@ -59,7 +49,7 @@ bool RunsALauncher(const std::vector<std::string>& python_command) {
       return i + 1 < python_command.size() && NamesALauncher(python_command[i + 1]);
     }
     if (!python_command[i].starts_with("-")) {
-      return NamesALauncher(BaseName(python_command[i]));
+      return NamesALauncher(ProgramName(python_command[i]));
     }
   }
   return false;
@@ -81,6 +71,16 @@ std::string_view FirstWord(std::string_view script) {
 }
 
 }  // namespace
+
+std::string_view ProgramName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+bool IsShell(std::string_view word) {
+  constexpr std::array<std::string_view, 5> kShells = {"sh", "bash", "dash", "ash", "zsh"};
+  return std::find(kShells.begin(), kShells.end(), ProgramName(word)) != kShells.end();
+}
 
 bool StartsWithTorchrun(Framework framework) {
   return framework != Framework::kMpi && framework != Framework::kPlain;
@@ -158,7 +158,7 @@ std::string CommandWarning(const TrainingJob& job, const GangShape& shape) {
   return fmt::format(
       "command starts {} but processesPerPod is {}: nobody starts the other ranks; use torchrun or "
       "processesPerPod: 1",
-      BaseName(program), shape.processes_per_pod);
+      ProgramName(program), shape.processes_per_pod);
 }
 
 }  // namespace asterism::operators

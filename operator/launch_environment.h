@@ -57,6 +57,10 @@ std::vector<LaunchVariable> LaunchEnvironment(const LaunchFacts& facts, const La
 
 // TorchRun, FSDP, MegatronLM, DeepSpeed: torchrun starts the processes of a pod.
 bool StartsWithTorchrun(Framework framework);
+// "/bin/bash" is "bash".
+std::string_view ProgramName(std::string_view path);
+// By the name of the program.
+bool IsShell(std::string_view program);
 // DeepSpeed, MPI.
 bool WantsHostFile(Framework framework);
 

@@ -15,6 +15,7 @@
 #include "operator/json_fields.h"
 #include "operator/launch_environment.h"
 #include "operator/launcher.h"
+#include "operator/plan_launch.h"
 #include "operator/pod_template.h"
 #include "operator/text_with_holes.h"
 
@@ -264,10 +265,28 @@ json BuildPod(const TrainingJob& job, const GangShape& shape, const PodSettings&
     AddHostFile(HostFileMapName(job.meta, shape.pods), spec, trainer);
   }
   AddEnvironment(job, shape, marks, spec.value("hostNetwork", false), trainer);
+  if (settings.plan != nullptr) {
+    AddPlan(*settings.plan, pod, trainer);
+  }
   if (IsWrapped(job, settings)) {
     AddLauncher(settings.launcher_image, LauncherFactsOf(job, role, trainer), spec, trainer);
   }
   return pod;
+}
+
+// All that a plan puts into a pod.
+std::string TextOf(const PlanStatus* plan) {
+  std::string text;
+  if (plan != nullptr) {
+    text = plan->file_name + plan->file_text;
+    for (const std::string& word : plan->arguments) {
+      text += word;
+    }
+    for (const PlanVariable& variable : plan->variables) {
+      text += variable.name + variable.value;
+    }
+  }
+  return text;
 }
 
 // The text of a string inside the quotes of JSON.
@@ -373,8 +392,8 @@ absl::StatusOr<PodBuilder> PodBuilder::Make(const TrainingJob& job, const GangSh
   made->wrapped = IsWrapped(job, settings);
   made->roles = job.spec.framework == Framework::kMpi;
   made->job = job.meta;
-  const HoleMarks marks(kPodHoles,
-                        DumpJson(*job.object) + settings.scheduler_name + settings.launcher_image);
+  const HoleMarks marks(kPodHoles, DumpJson(*job.object) + settings.scheduler_name +
+                                       settings.launcher_image + TextOf(settings.plan));
   for (const PodRole role : {PodRole::kRunsCommand, PodRole::kWaits}) {
     if (role == PodRole::kWaits && !made->roles) {
       break;

@@ -35,6 +35,8 @@ struct PodSettings {
   std::string scheduler_name = "asterism";
   // Image of asterism-launch; empty: commands run without it, and MPI jobs cannot.
   std::string launcher_image;
+  // Handed to the framework; null: the job runs with its own arguments. Read by Make only.
+  const PlanStatus* plan = nullptr;
 };
 
 struct BlockHome {

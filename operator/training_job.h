@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -197,6 +198,57 @@ struct ProgressStatus {
   bool operator==(const ProgressStatus&) const = default;
 };
 
+// An estimate with the interval in which nine of ten measurements lie.
+struct EstimateStatus {
+  double value = 0;
+  double low = 0;
+  double high = 0;
+
+  bool operator==(const EstimateStatus&) const = default;
+};
+
+// A variable of the training container.
+struct PlanVariable {
+  std::string name;
+  std::string value;
+
+  bool operator==(const PlanVariable&) const = default;
+};
+
+// Consecutive blocks of ranks that a plan wants inside one domain of a level.
+struct PlanBlock {
+  std::string level;
+  int64_t gpus = 0;
+
+  bool operator==(const PlanBlock&) const = default;
+};
+
+// What the planner chose. It is the record: pods are made from it, also after a restart of the
+// controller.
+struct PlanStatus {
+  // Of what the job says, and of the cluster that was planned for: the plan is made anew when they
+  // change.
+  std::string spec_digest;
+  std::string cluster_digest;
+  std::string gpu_product;
+  int64_t gpus = 0;                                      // that it uses; 0: there is no plan
+  std::vector<std::pair<std::string, int64_t>> degrees;  // in the planner's order
+  int64_t micro_batch_size = 0;
+  EstimateStatus step_time_ms;
+  int64_t allocated_bytes = 0;
+  int64_t reserved_bytes = 0;
+  int64_t device_bytes = 0;
+  std::string bound_by;
+  std::vector<std::string> arguments;  // without what the command says already
+  std::vector<PlanVariable> variables;
+  std::string file_name;  // empty: the framework has none
+  std::string file_text;
+  std::vector<PlanBlock> blocks;  // inner to outer
+  std::string tables_version;
+
+  bool operator==(const PlanStatus&) const = default;
+};
+
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::vector<kube::Condition> conditions;  // sorted by type
@@ -210,6 +262,7 @@ struct TrainingJobStatus {
   PodCounts pods;
   WaitingStatus waiting;
   PlacementStatus placement;
+  PlanStatus plan;
   RestartStatus restarts;
   TimingStatus timings;
   std::optional<ProgressStatus> progress;  // kept when the job has ended

@@ -21,6 +21,11 @@ constexpr size_t kRunsMax = 131072;
 constexpr size_t kLevelsMax = 16;
 constexpr size_t kTextBytesMax = 4096;
 constexpr size_t kNameBytesMax = 253;
+constexpr size_t kDegreesMax = 16;
+constexpr size_t kArgumentsMax = 512;
+constexpr size_t kVariablesMax = 32;
+constexpr size_t kBoundByBytesMax = 256;
+constexpr size_t kDigestBytesMax = 64;
 
 // ---- reading ----
 
@@ -91,6 +96,49 @@ PlacementStatus ParsePlacement(const JsonFields& fields) {
     run.nodes = *std::move(nodes);
   }
   return placement;
+}
+
+EstimateStatus ParseEstimate(const JsonFields& fields) {
+  return {.value = fields.Number("value").value_or(0),
+          .low = fields.Number("low").value_or(0),
+          .high = fields.Number("high").value_or(0)};
+}
+
+// The names and the order of planner::Degrees.
+constexpr std::string_view kDegreeNames[] = {"tensor", "pipeline", "context",
+                                             "data",   "expert",   "expertTensor"};
+
+PlanStatus ParsePlan(const JsonFields& fields) {
+  PlanStatus plan;
+  plan.spec_digest = StringOf(fields, "specDigest");
+  plan.cluster_digest = StringOf(fields, "clusterDigest");
+  plan.gpu_product = StringOf(fields, "gpuProduct");
+  plan.gpus = CountOf(fields, "gpus");
+  const JsonFields degrees = fields.Object("degrees");
+  for (const std::string_view name : kDegreeNames) {
+    if (degrees.Has(name)) {
+      plan.degrees.emplace_back(name, CountOf(degrees, name));
+    }
+  }
+  plan.micro_batch_size = CountOf(fields, "microBatchSize");
+  plan.step_time_ms = ParseEstimate(fields.Object("stepTimeMilliseconds"));
+  const JsonFields memory = fields.Object("memoryBytes");
+  plan.allocated_bytes = LongOf(memory, "allocated");
+  plan.reserved_bytes = LongOf(memory, "reserved");
+  plan.device_bytes = LongOf(memory, "device");
+  plan.bound_by = StringOf(fields, "boundBy");
+  plan.arguments = fields.Strings("arguments", kArgumentsMax);
+  for (const JsonFields& variable : fields.Objects("environment", kVariablesMax)) {
+    plan.variables.push_back({StringOf(variable, "name"), StringOf(variable, "value")});
+  }
+  const JsonFields file = fields.Object("file");
+  plan.file_name = StringOf(file, "name");
+  plan.file_text = StringOf(file, "content");
+  for (const JsonFields& block : fields.Objects("blocks", kLevelsMax)) {
+    plan.blocks.push_back({StringOf(block, "level"), CountOf(block, "gpus")});
+  }
+  plan.tables_version = StringOf(fields, "tablesVersion");
+  return plan;
 }
 
 std::optional<int32_t> CodeOf(const JsonFields& fields, std::string_view name) {
@@ -218,6 +266,42 @@ json PlacementJson(const PlacementStatus& placement) {
   return part;
 }
 
+json PlanJson(const PlanStatus& plan) {
+  json part = json::object();
+  if (plan.gpus == 0) {
+    return part;
+  }
+  Put(part, "specDigest", plan.spec_digest, kDigestBytesMax);
+  Put(part, "clusterDigest", plan.cluster_digest, kDigestBytesMax);
+  Put(part, "gpuProduct", plan.gpu_product, kNameBytesMax);
+  Put(part, "gpus", plan.gpus);
+  for (const auto& [name, degree] : plan.degrees) {
+    part["degrees"][name] = degree;
+  }
+  Put(part, "microBatchSize", plan.micro_batch_size);
+  part["stepTimeMilliseconds"] = {{"value", plan.step_time_ms.value},
+                                  {"low", plan.step_time_ms.low},
+                                  {"high", plan.step_time_ms.high}};
+  part["memoryBytes"] = {{"allocated", plan.allocated_bytes},
+                         {"reserved", plan.reserved_bytes},
+                         {"device", plan.device_bytes}};
+  Put(part, "boundBy", plan.bound_by, kBoundByBytesMax);
+  if (!plan.arguments.empty()) {
+    part["arguments"] = plan.arguments;
+  }
+  for (const PlanVariable& variable : plan.variables) {
+    part["environment"].push_back({{"name", variable.name}, {"value", variable.value}});
+  }
+  if (!plan.file_name.empty()) {
+    part["file"] = {{"name", plan.file_name}, {"content", plan.file_text}};
+  }
+  for (const PlanBlock& block : plan.blocks) {
+    part["blocks"].push_back({{"level", block.level}, {"gpus", block.gpus}});
+  }
+  Put(part, "tablesVersion", plan.tables_version, kNameBytesMax);
+  return part;
+}
+
 json RestartsJson(const RestartStatus& restarts) {
   json part = json::object();
   if (restarts == RestartStatus{}) {
@@ -282,6 +366,7 @@ TrainingJobStatus ParseStatus(const JsonFields& fields) {
   status.pods = ParsePodCounts(fields.Object("pods"));
   status.waiting = ParseWaiting(fields.Object("waiting"));
   status.placement = ParsePlacement(fields.Object("placement"));
+  status.plan = ParsePlan(fields.Object("plan"));
   status.restarts = ParseRestarts(fields.Object("restarts"));
   status.timings = ParseTimings(fields.Object("timings"));
   if (fields.Has("progress")) {
@@ -314,6 +399,7 @@ std::string StatusApplyBody(const kube::ObjectMeta& meta, const TrainingJobStatu
   PutPart(out, "pods", PodCountsJson(status.pods));
   PutPart(out, "waiting", WaitingJson(status.waiting));
   PutPart(out, "placement", PlacementJson(status.placement));
+  PutPart(out, "plan", PlanJson(status.plan));
   PutPart(out, "restarts", RestartsJson(status.restarts));
   PutPart(out, "timings", TimingsJson(status.timings));
   if (status.progress.has_value()) {

@@ -34,11 +34,18 @@ struct GpuSpec {
   double memory_gigabytes_per_second = 0;
   double nvlink_gigabytes_per_second = 0;
   int64_t cuda_major = 0;  // compute capability; 0: not a CUDA device
+  // Of the network adapter that systems with this GPU usually have for each.
+  double network_gigabytes_per_second = 0;
 };
 
 // Null when the table has none of that name. Names as in measured.csv: A100-80, H100, H200, B200.
 const GpuSpec* FindGpu(std::string_view name);
 std::vector<std::string_view> GpuNames();
+// By what a device plug-in's discovery calls it: the label nvidia.com/gpu.product
+// ("NVIDIA-H100-80GB-HBM3") or AMD's ("AMD_Instinct_MI300X_OAM"), or a name of the table. Null for
+// parts of a GPU (MIG, time slices), for PCIe cards, which have another clock and no NVLink, and
+// for what the table has not.
+const GpuSpec* FindGpuByProduct(std::string_view product);
 
 struct ClusterLevel {
   std::string name;

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <queue>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "planner/constraints.h"
@@ -20,6 +19,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int64_t kSpareGpusMax = 1024;
+constexpr size_t kFirstCounts = 16;
 
 std::vector<int64_t> DivisorsUpTo(int64_t number, int64_t most) {
   std::vector<int64_t> divisors;
@@ -129,26 +129,19 @@ class PlanSearch {
         expert_degrees_(
             DivisorsUpTo(std::max<int64_t>(1, request.model.experts.count), request.most.expert)) {}
 
-  // Best first: a subtree is told apart by a cheap bound until its turn comes, then by its own.
+  // Counts of GPUs that share most with the batch come first: their best plan leaves little to look
+  // at of the others.
   SearchOutcome Run() {
-    for (int64_t gpus = request_.gpus; gpus >= request_.gpus - request_.max_spare_gpus; --gpus) {
-      AddSubtrees(gpus);
-    }
     SearchCertificate& certificate = outcome_.certificate;
     certificate.min_pruned_bound = kNever;
-    while (!subtrees_.empty()) {
-      const Subtree subtree = subtrees_.top();
-      subtrees_.pop();
-      const bool hopeless = subtree.bound > Worst();
-      if (hopeless || certificate.evaluated >= request_.max_evaluations) {
-        certificate.pruned += subtree.plans;
-        certificate.min_pruned_bound = std::min(certificate.min_pruned_bound, subtree.bound);
-      } else if (!subtree.refined) {
-        Refine(subtree);
-      } else {
-        Open(subtree);
+    const std::vector<int64_t> counts = GpuCounts();
+    for (size_t index = 0; index < counts.size(); ++index) {
+      AddSubtrees(counts[index]);
+      if (index + 1 == kFirstCounts) {
+        OpenSubtrees();
       }
     }
+    OpenSubtrees();
     if (!outcome_.best.empty()) {
       certificate.best_seconds = outcome_.best.front().seconds;
     }
@@ -159,6 +152,41 @@ class PlanSearch {
   }
 
  private:
+  std::vector<int64_t> GpuCounts() const {
+    std::vector<int64_t> counts;
+    for (int64_t gpus = request_.gpus; gpus >= request_.gpus - request_.max_spare_gpus; --gpus) {
+      if (gpus % request_.gpu_step == 0) {
+        counts.push_back(gpus);
+      }
+    }
+    std::stable_sort(counts.begin(), counts.end(), [this](int64_t a, int64_t b) {
+      return std::gcd(a, request_.global_batch) > std::gcd(b, request_.global_batch);
+    });
+    return counts;
+  }
+
+  // Best first: a subtree is told apart by a cheap bound until its turn comes, then by its own.
+  void OpenSubtrees() {
+    while (!subtrees_.empty()) {
+      if (subtrees_.front().bound > Worst() ||
+          outcome_.certificate.evaluated >= request_.max_evaluations) {
+        // The first has the least bound of all.
+        std::for_each(subtrees_.begin(), subtrees_.end(),
+                      [this](const Subtree& subtree) { Prune(subtree); });
+        subtrees_.clear();
+        return;
+      }
+      std::pop_heap(subtrees_.begin(), subtrees_.end(), OpensLater());
+      const Subtree subtree = subtrees_.back();
+      subtrees_.pop_back();
+      if (!subtree.refined) {
+        Refine(subtree);
+      } else {
+        Open(subtree);
+      }
+    }
+  }
+
   ParallelPlan PlanWith(const Degrees& degrees) const {
     ParallelPlan plan;
     plan.framework = request_.framework;
@@ -189,11 +217,14 @@ class PlanSearch {
         continue;
       }
       for (const int64_t tensor : tensors) {
+        if (rest % tensor != 0 || !Allows(fixed.tensor, tensor)) {
+          continue;
+        }
+        const int64_t left = rest / tensor;
         for (const int64_t pipeline : pipelines) {
-          const int64_t context = rest / (tensor * pipeline);
-          if (tensor * pipeline * context == rest && context >= 1 && context <= most.context &&
-              Allows(fixed.tensor, tensor) && Allows(fixed.pipeline, pipeline) &&
-              Allows(fixed.context, context)) {
+          const int64_t context = left / pipeline;
+          if (context * pipeline == left && context <= most.context &&
+              Allows(fixed.pipeline, pipeline) && Allows(fixed.context, context)) {
             AddExpertDegrees(
                 {.tensor = tensor, .pipeline = pipeline, .context = context, .data = data});
           }
@@ -253,21 +284,47 @@ class PlanSearch {
     return shapes;
   }
 
+  // How many plans there are with the pipeline and the data degree, which thousands of sets of
+  // degrees share.
+  size_t PlansWith(const Degrees& degrees) {
+    const auto [shapes, fresh_shapes] = shape_counts_.try_emplace(degrees.pipeline, 0);
+    if (fresh_shapes) {
+      shapes->second = Shapes(PlanWith(degrees)).size();
+    }
+    const auto [batches, fresh_batches] = batch_counts_.try_emplace(degrees.data, 0);
+    if (fresh_batches) {
+      batches->second = MicroBatches(degrees).size();
+    }
+    return batches->second * shapes->second * recomputes_.size() * shardings_.size();
+  }
+
   void AddSubtree(const Degrees& degrees) {
     if (degrees.pipeline > request_.model.layers) {
       return;
     }
-    const ParallelPlan plan = PlanWith(degrees);
-    const std::vector<ParallelPlan> shapes = Shapes(plan);
     Subtree subtree{.degrees = degrees};
-    subtree.plans =
-        MicroBatches(degrees).size() * shapes.size() * recomputes_.size() * shardings_.size();
+    subtree.plans = PlansWith(degrees);
     if (subtree.plans == 0) {
       return;
     }
     outcome_.certificate.space += subtree.plans;
-    subtree.bound = SteadyBound(shapes.front());
-    subtrees_.push(subtree);
+    subtree.bound = SteadyBound(degrees);
+    if (subtree.bound > Worst()) {
+      Prune(subtree);
+    } else {
+      Push(subtree);
+    }
+  }
+
+  void Push(const Subtree& subtree) {
+    subtrees_.push_back(subtree);
+    std::push_heap(subtrees_.begin(), subtrees_.end(), OpensLater());
+  }
+
+  void Prune(const Subtree& subtree) {
+    SearchCertificate& certificate = outcome_.certificate;
+    certificate.pruned += subtree.plans;
+    certificate.min_pruned_bound = std::min(certificate.min_pruned_bound, subtree.bound);
   }
 
   // Its own bound, unless its least memory is too much.
@@ -290,7 +347,7 @@ class PlanSearch {
     }
     subtree.bound = std::max(bound, subtree.bound);
     subtree.refined = true;
-    subtrees_.push(subtree);
+    Push(subtree);
   }
 
   // Whether the layers of a rank depend on its virtual stages: dense ones are only in front.
@@ -347,16 +404,25 @@ class PlanSearch {
   }
 
   // The first term of LowerBound alone. A micro-batch of a data rank does not depend on how many of
-  // them there are, so that counts of GPUs share the work.
-  double SteadyBound(const ParallelPlan& plan) {
-    const Degrees& d = plan.degrees;
+  // them there are, nor do its stages together on how many share the layers, so that sets of
+  // degrees share the work.
+  double SteadyBound(const Degrees& d) {
     const auto [found, fresh] =
-        slots_.try_emplace(std::make_tuple(d.tensor, d.pipeline, d.context, d.expert), 0.0);
+        slots_.try_emplace(std::make_tuple(d.tensor, d.context, d.expert), 0.0);
     if (fresh) {
-      found->second = SlotsOf(IdealTime(plan));
+      Degrees one_stage = d;
+      one_stage.pipeline = 1;
+      found->second = SlotsOf(IdealTime(PlanWith(one_stage)));
     }
-    return static_cast<double>(request_.global_batch / d.data) * found->second /
-           static_cast<double>(d.pipeline) * (1 - 1e-9);
+    return PipelineSeconds(d, request_.global_batch / d.data, found->second) * (1 - 1e-9);
+  }
+
+  // The least of m x slowest + (slots - slowest) / v: with equal stages, and as many virtual stages
+  // as there may be.
+  double PipelineSeconds(const Degrees& d, int64_t micro_batches, double slots) const {
+    const auto pipeline = static_cast<double>(d.pipeline);
+    const double fill = (pipeline - 1) / static_cast<double>(request_.most.virtual_stages);
+    return (static_cast<double>(micro_batches) + fill) * slots / pipeline;
   }
 
   // Of all plans with these degrees and this sharding.
@@ -367,8 +433,7 @@ class PlanSearch {
     // FSDP exchanges once a micro-batch: of the largest there are the fewest.
     const double exchanges =
         plan.sharding == Sharding::kFull ? 1.0 / static_cast<double>(plan.MicroBatches()) : 1.0;
-    const double steady = static_cast<double>(plan.MicroBatches()) * slots /
-                          static_cast<double>(plan.degrees.pipeline);
+    const double steady = PipelineSeconds(plan.degrees, plan.MicroBatches(), slots);
     // Both grow with the largest rank, which virtual stages may make smaller.
     const double once = IsMixed() ? 0 : exchanges * time.data_exchange + time.optimizer;
     // A hair below, so that rounding never cuts what is equal.
@@ -387,28 +452,37 @@ class PlanSearch {
         plan.micro_batch = micro_batch;
         for (const Sharding sharding : shardings_) {
           plan.sharding = sharding;
-          for (const RecomputeMode mode : recomputes_) {
-            plan.recompute.mode = mode;
-            Evaluate(plan);
-          }
+          EvaluateRecomputes(plan);
         }
       }
     }
   }
 
-  void Evaluate(const ParallelPlan& plan) {
-    ++outcome_.certificate.evaluated;
+  double SecondsOf(const ParallelPlan& plan) const {
+    return EstimateTime(request_.model, plan, request_.cluster, profile_, request_.constants)
+        .Seconds();
+  }
+
+  // What is made again in the backward only adds to the step: where it is too slow without, no
+  // other way has to be looked at.
+  void EvaluateRecomputes(ParallelPlan plan) {
+    outcome_.certificate.evaluated += recomputes_.size();
+    for (const RecomputeMode mode : recomputes_) {
+      plan.recompute.mode = mode;
+      const double seconds = SecondsOf(plan);
+      if (mode == RecomputeMode::kNone && seconds > Worst()) {
+        return;
+      }
+      Consider(plan, seconds);
+    }
+  }
+
+  void Consider(const ParallelPlan& plan, double seconds) {
     const int64_t gpus = plan.degrees.Gpus();
-    if (!IsLegal(request_.model, plan, gpus)) {
+    if (seconds > Worst() || !IsLegal(request_.model, plan, gpus)) {
       return;
     }
-    PlanCandidate candidate{.plan = plan, .gpus = gpus};
-    candidate.seconds =
-        EstimateTime(request_.model, plan, request_.cluster, profile_, request_.constants)
-            .Seconds();
-    if (candidate.seconds > Worst()) {
-      return;
-    }
+    PlanCandidate candidate{.plan = plan, .gpus = gpus, .seconds = seconds};
     candidate.device_bytes = DeviceBytes(plan);
     if (candidate.device_bytes > request_.cluster.gpu.memory_bytes) {
       return;
@@ -425,8 +499,10 @@ class PlanSearch {
   std::vector<Sharding> shardings_;
   std::vector<RecomputeMode> recomputes_;
   std::vector<int64_t> expert_degrees_;
-  std::priority_queue<Subtree, std::vector<Subtree>, OpensLater> subtrees_;
-  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, double> slots_;
+  std::vector<Subtree> subtrees_;  // a heap
+  absl::flat_hash_map<std::tuple<int64_t, int64_t, int64_t>, double> slots_;
+  absl::flat_hash_map<int64_t, size_t> shape_counts_;  // by pipeline degree
+  absl::flat_hash_map<int64_t, size_t> batch_counts_;  // by data degree
   SearchOutcome outcome_;
 };
 
@@ -442,6 +518,10 @@ absl::Status CheckRequest(const SearchRequest& request) {
     return absl::InvalidArgumentError(fmt::format("max_spare_gpus: {} is out of range: use 0 to {}",
                                                   request.max_spare_gpus,
                                                   std::min(kSpareGpusMax, request.gpus - 1)));
+  }
+  if (request.gpu_step < 1 || request.gpu_step > request.gpus) {
+    return absl::InvalidArgumentError(
+        fmt::format("gpu_step: {} is out of range: use 1 to {}", request.gpu_step, request.gpus));
   }
   if (request.global_batch < 1 || request.global_batch > (int64_t{1} << 32) ||
       request.sequence < 1 || request.sequence > (int64_t{1} << 32)) {

@@ -8,16 +8,17 @@
 //   ASSIGN_OR_RETURN(const SearchOutcome outcome, SearchPlans(request));
 //   outcome.best[0].plan, outcome.certificate.proven
 //
-// Space: every GPU count from gpus - max_spare_gpus to gpus; tensor, pipeline, context and expert
-// degrees that divide it, within `fixed` and `most`; micro-batches that divide the batch of a
-// data-parallel rank, up to most.micro_batch; virtual stages up to most.virtual_stages; no,
-// selective and full recompute; the shardings that the framework has. Of these, plans that the
-// constraint table allows and whose memory fits (planner/device_memory.h). Bound: a subtree is one
-// set of degrees. Its time is at least the work of all ranks spread evenly, at the efficiency of
-// unlimited micro-batches, without latencies, recompute, bubble or transfers between stages, plus
-// its exchange of gradients and optimizer. It is left out when its least memory (micro-batch 1, one
-// stage a rank, full recompute) does not fit, or when its bound is above the k-th best plan.
-// Subtrees are opened in the order of their bounds.
+// Space: every GPU count from gpus - max_spare_gpus to gpus that gpu_step divides; tensor,
+// pipeline, context and expert degrees that divide it, within `fixed` and `most`; micro-batches
+// that divide the batch of a data-parallel rank, up to most.micro_batch; virtual stages up to
+// most.virtual_stages; no, selective and full recompute; the shardings that the framework has. Of
+// these, plans that the constraint table allows and whose memory fits (planner/device_memory.h).
+// Bound: a subtree is one set of degrees. Its time is at least the work of all ranks spread evenly,
+// at the efficiency of unlimited micro-batches, without latencies, recompute or transfers between
+// stages, with the bubble of as many virtual stages as there may be, plus its exchange of
+// gradients and optimizer. It is left out when its least
+// memory (micro-batch 1, one stage a rank, full recompute) does not fit, or when its bound is above
+// the k-th best plan. Subtrees are opened in the order of their bounds.
 //
 // Determinism: ties by memory, then pipeline stages, then the degrees; same request, same answer.
 // Errors: a model, cluster or request that makes no sense (field and way out). No plan fits: `best`
@@ -62,6 +63,7 @@ struct SearchRequest {
   ClusterSpec cluster;
   int64_t gpus = 0;
   int64_t max_spare_gpus = 0;
+  int64_t gpu_step = 1;      // counts of GPUs are multiples of it: those of a pod
   int64_t global_batch = 0;  // sequences, kept
   int64_t sequence = 0;
   Framework framework = Framework::kMegatron;

@@ -78,6 +78,35 @@ TEST(ExplainView, ARunningJobSaysWhere) {
   ExpectGolden("explain-running", Explained(RunningJob("llama", 2)));
 }
 
+json PlannedJob() {
+  json job = RunningJob("llama", 2);
+  job["spec"]["model"] = {{"preset", "llama-3-8b"}};
+  json& plan = job["status"]["plan"];
+  plan["gpuProduct"] = "NVIDIA-H100-80GB-HBM3";
+  plan["gpus"] = 16;
+  plan["degrees"] = {{"tensor", 2}, {"pipeline", 1}, {"context", 1}, {"data", 8}};
+  plan["microBatchSize"] = 2;
+  plan["stepTimeMilliseconds"] = {{"value", 1570.25}, {"low", 1335}, {"high", 1806}};
+  plan["memoryBytes"] = {
+      {"allocated", 60000000000}, {"reserved", 66000000000}, {"device", 73500000000}};
+  plan["boundBy"] = "memory.fits: without recompute 1.2 s, but 91.0 GiB";
+  plan["arguments"] = {"--tensor-model-parallel-size", "2", "--micro-batch-size", "2"};
+  plan["tablesVersion"] = "2026-11-30";
+  return job;
+}
+
+TEST(ExplainView, AJobWithAModelShowsItsPlan) {
+  const std::string text = Explained(PlannedJob(), {.wide = true});
+  EXPECT_THAT(text, HasSubstr("  plan            tensor 2, data 8, micro-batch 2 on 16 GPUs "
+                              "(NVIDIA-H100-80GB-HBM3): 1.57 s a step (1.335 to 1.806), 68.5 GiB "
+                              "of each GPU"));
+  EXPECT_THAT(text, HasSubstr("bound by memory.fits"));
+  EXPECT_THAT(text, HasSubstr("--tensor-model-parallel-size 2 --micro-batch-size 2"));
+  const nlohmann::ordered_json plan = ExplainJson(ExplanationOf(PlannedJob()))["plan"];
+  EXPECT_EQ(plan["degrees"]["data"], 8);
+  EXPECT_EQ(plan["arguments"].size(), 4u);
+}
+
 TEST(ExplainView, LongPlacementsAreCutUnlessWide) {
   ExpectGolden("explain-large", Explained(RunningJob("llama", 40)));
   EXPECT_THAT(Explained(RunningJob("llama", 40), {.wide = true}), HasSubstr("gpu-[0156-0159]"));
