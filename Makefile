@@ -31,7 +31,7 @@ bench: packages ## all benchmarks, optimised for AVX2; writes docs/benchmarks.md
 	@test/rig/build
 	@test/bench/run --all --write docs/benchmarks.md
 
-demo: ## a 512-GPU job on a real Kubernetes with 1,280 simulated nodes, on this machine
+demo: ## a 512-GPU job on simulated nodes, and PyTorch on real ones (root), on this machine
 	@test/demo/demo
 
 demo-stop: ## take the demo down

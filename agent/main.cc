@@ -17,10 +17,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
+#include "agent/health_file.h"
 #include "agent/node_agent.h"
 #include "base/clock.h"
 #include "base/executor.h"
 #include "base/log.h"
+#include "base/open_files.h"
 #include "base/rng.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
@@ -60,6 +62,10 @@ ABSL_FLAG(std::string, lldp_command, "",
           "program that prints the same, with its arguments; not with --lldp-file");
 ABSL_FLAG(std::string, clouds, "",
           "metadata services to ask for the node's place, with commas: aws, gcp, oci");
+ABSL_FLAG(std::string, health_file, "",
+          "written every ten seconds, for --healthy; give it a folder that nobody else writes to");
+ABSL_FLAG(std::string, healthy, "",
+          "live or ready: ask the agent that writes --health-file, and end: 0 yes, 1 no");
 ABSL_FLAG(bool, measure, false,
           "measure this node once, print what was found as JSON, and end; needs no controller");
 ABSL_FLAG(std::string, log_format, "text", "text or json");
@@ -119,6 +125,7 @@ absl::StatusOr<NodeAgentOptions> OptionsFromFlags() {
   options.kubelet_root = absl::GetFlag(FLAGS_kubelet_root);
   options.port_folder = absl::GetFlag(FLAGS_port_folder);
   options.state_folder = absl::GetFlag(FLAGS_state_folder);
+  options.health_file = absl::GetFlag(FLAGS_health_file);
   options.resources.clear();
   for (const absl::string_view resource :
        absl::StrSplit(absl::GetFlag(FLAGS_resources), ',', absl::SkipEmpty())) {
@@ -154,13 +161,27 @@ absl::Status MeasureOnce() {
   return absl::OkStatus();
 }
 
+absl::Status AnswerHealth(const std::string& question) {
+  if (question != "live" && question != "ready") {
+    return absl::InvalidArgumentError("--healthy: is to be live or ready");
+  }
+  return CheckHealth(absl::GetFlag(FLAGS_health_file),
+                     question == "live" ? HealthQuestion::kLive : HealthQuestion::kReady,
+                     SinceBoot());
+}
+
 absl::Status Run() {
+  if (const std::string question = absl::GetFlag(FLAGS_healthy); !question.empty()) {
+    return AnswerHealth(question);
+  }
   base::SetUpLog(
       absl::GetFlag(FLAGS_log_format) == "json" ? base::LogFormat::kJson : base::LogFormat::kText,
       base::LogLevel::kInfo);
   if (absl::GetFlag(FLAGS_measure)) {
     return MeasureOnce();
   }
+  // Pods connect to it.
+  base::RaiseOpenFileLimit();
   ASSIGN_OR_RETURN(NodeAgentOptions options, OptionsFromFlags());
   sigset_t signals;
   sigemptyset(&signals);

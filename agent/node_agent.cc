@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/health_file.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
@@ -90,6 +91,9 @@ std::vector<std::string> NodeAgent::Complaints() const {
   if (!link_.attached()) {
     complaints.push_back("not attached to the controller");
   }
+  if (!port_plugin_->registered()) {
+    complaints.push_back("kubelet has not taken the device plug-in of the port yet");
+  }
   if (!problem_.empty()) {
     complaints.push_back(problem_);
   }
@@ -99,8 +103,19 @@ std::vector<std::string> NodeAgent::Complaints() const {
   return complaints;
 }
 
+void NodeAgent::TellHealth() {
+  if (options_.health_file.empty()) {
+    return;
+  }
+  const absl::Status written = WriteHealth(options_.health_file, Complaints(), SinceBoot());
+  if (!written.ok()) {
+    base::LogWarning("health_not_written", {{"error", std::string(written.message())}});
+  }
+}
+
 void NodeAgent::ReadDevices() {
   read_timer_.Start(options_.read_period, [this] { ReadDevices(); });
+  TellHealth();
   ForgetOld();
   if (std::exchange(reading_, true)) {
     return;  // kubelet has not answered the last time yet

@@ -44,6 +44,7 @@ struct NodeAgentOptions {
   std::string proc = "/proc";
   std::string port_folder = "/run/asterism";  // on the host, and the same path in the agent
   std::string state_folder = "/var/lib/asterism";
+  std::string health_file;  // empty: none is written
   std::set<std::string> resources = {"nvidia.com/gpu"};  // that count GPUs
   // Containers that may have the port at once: more than a node has pods, so that one that asks for
   // many keeps no other from it easily.
@@ -64,8 +65,6 @@ class NodeAgent {
   ~NodeAgent();
 
   absl::Status Start();
-  // Empty: all is well; else what is not, for the health page.
-  std::vector<std::string> Complaints() const;
 
  private:
   struct KnownPod {
@@ -73,6 +72,9 @@ class NodeAgent {
     base::SteadyTime last;
   };
 
+  // Empty: all is well; else what is not.
+  std::vector<std::string> Complaints() const;
+  void TellHealth();
   void ReadDevices();
   void OnDevices(absl::StatusOr<std::vector<HeldDevice>> devices);
   void OnReport(const WorkerReport& report);

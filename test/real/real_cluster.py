@@ -41,6 +41,7 @@ _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 class RealCluster:
     def __init__(self, build, profile="real", options=(), owner=True):
         self.build = build
+        self.simulated = profile == "full"  # it has simulated nodes too
         self.rig = Rig("real", 0, profile=profile, options=options)
         if not owner:
             self.rig.owner = None

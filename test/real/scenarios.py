@@ -131,6 +131,36 @@ def a_hang_ends_at_the_deadline_that_the_job_states(cluster):
     require("no progress for 8 s" in last["message"] and last["reason"] == "AppError", f"the first cause is {last}")
 
 
+def a_job_whose_agents_are_away_is_no_hung_one(cluster):
+    program = ("import time\n"
+               "for step in range(10000):\n"
+               "    print('{\"step\": %d}' % step, file=open('/tmp/progress', 'a'), flush=True); time.sleep(0.25)\n")
+    job = cluster.submit("works-on", 1, program, NAMESPACE, progress={"file": "/tmp/progress", "deadlineSeconds": 6},
+                         failurePolicy={"maxRestarts": 0, "backoffSeconds": 0})
+    cluster.wait(lambda: "progress" in job.status(), "the job's progress is told")
+    _send_agents_to(cluster, {"no": "where"})
+    try:
+        cluster.wait(lambda: not cluster.get("pods", namespace=AGENTS), "the agents are gone")
+        time.sleep(14)  # two deadlines
+        require(job.status()["state"] == "Running" and not job.status().get("restarts", {}).get("count"), f"the job is {job.status()}")
+        cluster.wait(lambda: _condition(job, "ProgressUnreadable").get("reason") == "NotHeard", "the job says that nobody hears of its progress")
+        last = job.status()["progress"]["step"]
+    finally:
+        _send_agents_to(cluster, None)
+        cluster.wait_ready()
+    cluster.wait(lambda: job.status()["progress"]["step"] > last, "its progress is told again")
+    cluster.wait(lambda: not _condition(job, "ProgressUnreadable"), "the condition is gone")
+
+
+def _send_agents_to(cluster, selector):
+    patch = {"spec": {"template": {"spec": {"nodeSelector": selector}}}}
+    cluster.rig.kubectl("-n", AGENTS, "patch", "daemonset", "asterism-agent", "--patch", json.dumps(patch))
+
+
+def _condition(job, kind):
+    return next((each for each in job.status().get("conditions", []) if each["type"] == kind), {})
+
+
 def an_image_that_cannot_be_had_is_told(cluster):
     job = cluster.submit("nowhere", 1, _SLEEP, NAMESPACE, image="rig.asterism.dev/no-such-image:1")
     def told():
@@ -311,17 +341,19 @@ def a_real_torchrun_job_trains_to_the_loss_of_a_run_by_hand(cluster):
 def jobs_that_come_and_go_leave_nothing(cluster, seconds=30):
     seed = random.SystemRandom().randrange(1 << 30)
     rng = random.Random(seed)
-    footprint = {node: _containers(cluster, node) for node in cluster.nodes}
+    before = {node: _footprint(cluster, node) for node in cluster.nodes}
     live = {}
     end = time.monotonic() + seconds
-    for number in range(20):
-        if time.monotonic() > end:
-            break
+    number = 0
+    while time.monotonic() < end:
         name = f"churn-{number}"
-        live[name] = cluster.submit(name, rng.choice((1, 2, 4, 8, 16)), f"import time; time.sleep({rng.choice((1, 3, 600))})", NAMESPACE)
+        number += 1
+        sizes = (1, 2, 8, 16, 64, 256) if cluster.simulated else (1, 2, 4, 8, 16)
+        live[name] = cluster.submit(name, rng.choice(sizes), f"import time; time.sleep({rng.choice((1, 3, 600))})", NAMESPACE)
         if len(live) > 4:
             live.pop(rng.choice(list(live))).delete()
-        time.sleep(rng.random())
+        # Deleted in every phase: at once, while it starts, while it runs, after its end.
+        time.sleep(rng.choice((0, rng.random(), 3 * rng.random())))
     for job in live.values():
         job.delete()
     try:
@@ -330,13 +362,27 @@ def jobs_that_come_and_go_leave_nothing(cluster, seconds=30):
         cluster.wait(lambda: not cluster.ledger()["gangs"], "the ledger is empty")
         cluster.wait(lambda: all(not each["used"].get("nvidia.com/gpu") for each in cluster.ledger()["nodes"]), "all GPUs are free")
         for node in cluster.nodes:
-            cluster.wait(lambda node=node: _containers(cluster, node) <= footprint[node], f"no container is left on {node}")
+            def gone(node=node):
+                left = {what: now for what, now in _footprint(cluster, node).items() if now > before[node][what]}
+                return not left or None
+            cluster.wait(gone, f"what {node} has is what it had: {before[node]}")
     except Failed as error:
-        raise Failed(f"seed {seed}: {error}") from None
+        raise Failed(f"seed {seed}, {number} jobs: {error}") from None
 
 
-def _containers(cluster, node):
-    return len(cluster.node(node, "run", "ctr", "-n", "k8s.io", "containers", "list", "-q").split())
+# What containers leave behind when something forgets them.
+_COUNTS = {
+    "containers": "ctr -n k8s.io containers list -q",
+    "tasks": "ctr -n k8s.io tasks list -q",
+    "mounts": "grep -e /kubelet/pods/ -e /io.containerd.runtime -e /netns/ /proc/self/mountinfo",
+    "control groups": "find /sys/fs/cgroup -type d -path '*kubepods*' -name 'pod*'",
+    "network namespaces": "ls /run/netns",
+}
+
+
+def _footprint(cluster, node):
+    script = "".join(f"echo $({command} 2>/dev/null | wc -l);" for command in _COUNTS.values())
+    return dict(zip(_COUNTS, map(int, cluster.node(node, "run", "sh", "-c", script).split()), strict=True))
 
 
 SCENARIOS = (
@@ -345,6 +391,7 @@ SCENARIOS = (
     the_first_cause_is_named_with_rank_and_exit_code,
     running_out_of_memory_is_told,
     a_hang_ends_at_the_deadline_that_the_job_states,
+    a_job_whose_agents_are_away_is_no_hung_one,
     an_image_that_cannot_be_had_is_told,
     an_mpi_job_runs_without_sshd,
     a_pod_cannot_speak_for_another_job,
