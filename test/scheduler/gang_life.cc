@@ -90,6 +90,10 @@ PlacementRequest GangLife::DrawRequest(const std::string& uid) {
          1 + static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(request.pods))),
          rng_.Chance(0.5)});
   }
+  if (rng_.Chance(0.15)) {
+    request.apart.push_back(
+        {rng_.Below(ledger_->cluster().level_count()), 1 + static_cast<int64_t>(rng_.Below(4))});
+  }
   const double draw = rng_.Uniform();
   request.policy = draw < 0.7    ? PlacementPolicy::kAuto
                    : draw < 0.85 ? PlacementPolicy::kPack
@@ -282,6 +286,15 @@ std::string GangLife::CheckPlaced(const PlacementRequest& request, const Placed&
       }
     }
   }
+  for (const ApartRule& rule : request.apart) {
+    std::map<size_t, int64_t> together;
+    for (const NodeId node : placed.nodes) {
+      if (++together[cluster.DomainOf(rule.level, node).index()] > rule.pods_max) {
+        return fmt::format("more than {} pods are in one domain of level {}", rule.pods_max,
+                           rule.level);
+      }
+    }
+  }
   for (const LevelUse& use : placed.levels) {
     if (!any_kept && use.ring_cuts != use.ring_cuts_minimum) {
       return fmt::format("{} ring cuts at level {}", use.ring_cuts, use.level);
@@ -321,7 +334,7 @@ bool GangLife::HasRoom(const PlacementRequest& request, const std::string& produ
 
 std::string GangLife::CheckRefused(const PlacementRequest& request) const {
   const bool known = gangs_.contains(request.gang_uid);
-  if (known || !request.excluded.empty() || request.rules.size() > 1 ||
+  if (known || !request.excluded.empty() || !request.apart.empty() || request.rules.size() > 1 ||
       (request.rules.size() == 1 && !request.rules[0].required)) {
     return "";
   }
