@@ -13,6 +13,7 @@
 #include "operator/plan_launch.h"
 #include "operator/pod_template.h"
 #include "planner/command_flags.h"
+#include "planner/emit_accelerate.h"
 #include "planner/launch_files.h"
 #include "planner/plan_answer.h"
 #include "planner/time_constants.h"
@@ -145,6 +146,12 @@ void FillLaunchOf(const JobPlanQuestion& question, const planner::SearchRequest&
   }
   for (const planner::LaunchChoice& variable : answer.tuned.variables) {
     plan.variables.push_back({variable.name, variable.value});
+  }
+  if (question.framework == planner::Framework::kAccelerate) {
+    const planner::SettingList file = planner::EmitAccelerateVariables(answer.tuned.launch);
+    for (const planner::Setting& variable : file.settings()) {
+      plan.variables.push_back({variable.name, variable.value});
+    }
   }
 }
 

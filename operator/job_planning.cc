@@ -99,7 +99,13 @@ const std::map<std::string, ProductLevels>& JobController::LevelsOfProducts(size
 bool JobController::RefreshPlan(JobState& state) {
   const PlanWish& wish = WishFor(state);
   JobPlanning& planning = state.planning;
-  if (!state.status.placement.runs.empty() || state.admission.refusal) {
+  if (!state.status.placement.runs.empty()) {
+    if (state.status.plan.gpus > 0) {
+      TellPlan(*state.object, wish, state.status.plan, planning);
+    }
+    return false;
+  }
+  if (state.admission.refusal) {
     return false;
   }
   const bool had_plan = state.status.plan.gpus > 0;

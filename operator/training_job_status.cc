@@ -21,7 +21,6 @@ constexpr size_t kRunsMax = 131072;
 constexpr size_t kLevelsMax = 16;
 constexpr size_t kTextBytesMax = 4096;
 constexpr size_t kNameBytesMax = 253;
-constexpr size_t kDegreesMax = 16;
 constexpr size_t kArgumentsMax = 512;
 constexpr size_t kVariablesMax = 32;
 constexpr size_t kBoundByBytesMax = 256;

@@ -1,5 +1,7 @@
 #include "planner/emit_accelerate.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <string>
 
@@ -111,6 +113,30 @@ SettingList EmitAccelerate(const LaunchPlan& launch, int64_t nodes) {
   }
   if (launch.switches.compile) {
     list.Text("dynamo_config.dynamo_backend", "INDUCTOR");
+  }
+  return list;
+}
+
+SettingList EmitAccelerateVariables(const LaunchPlan& launch) {
+  constexpr std::string_view kSharding = "fsdp_config.";
+  constexpr std::string_view kDegrees = "parallelism_config.";
+  SettingList list;
+  list.Text("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
+  const SettingList file = EmitAccelerate(launch, 1);
+  for (const Setting& setting : file.settings()) {
+    const std::string_view name = setting.name;
+    if (name == "mixed_precision") {
+      list.Text("ACCELERATE_MIXED_PRECISION", setting.value);
+    } else if (name == "distributed_type" && setting.value == "FSDP") {
+      list.Text("ACCELERATE_USE_FSDP", "true");
+    } else if (name == "dynamo_config.dynamo_backend") {
+      list.Text("ACCELERATE_DYNAMO_BACKEND", setting.value);
+    } else if (name.starts_with(kSharding) || name.starts_with(kDegrees)) {
+      std::string variable(name.substr(name.find('.') + 1));
+      std::transform(variable.begin(), variable.end(), variable.begin(),
+                     [](unsigned char letter) { return std::toupper(letter); });
+      list.Text(variable, setting.value);
+    }
   }
   return list;
 }

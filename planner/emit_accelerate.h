@@ -27,6 +27,9 @@ namespace asterism::planner {
 
 SettingList EmitAccelerate(const LaunchPlan& launch, int64_t nodes);
 SettingList EmitTrainer(const LaunchPlan& launch);
+// The file as the variables that `accelerate launch` makes of it, for programs that torchrun
+// starts.
+SettingList EmitAccelerateVariables(const LaunchPlan& launch);
 absl::StatusOr<LaunchPlan> ParseAccelerate(const FieldTable& file, const FieldTable& arguments,
                                            const LaunchJob& job);
 

@@ -74,6 +74,47 @@ TEST(ConfigurationLevels, ASourceIsALabelThatOthersWrite) {
       HasSubstr("levels[1].source.lable: is not a known field (line 3): did you mean label?"));
 }
 
+TEST(ConfigurationLevels, BandwidthAndLatencyAreNumbersAboveZero) {
+  const auto levels = ParseLevels(
+      "[{name: node, gigabytesPerSecond: 900}, {name: cluster, gigabytesPerSecond: 12.5, "
+      "latencyMicroseconds: 20}]");
+  ASSERT_TRUE(levels.ok()) << levels.status();
+  EXPECT_EQ(levels->levels[0].gigabytes_per_second, 900);
+  EXPECT_EQ(levels->levels[1].gigabytes_per_second, 12.5);
+  EXPECT_EQ(levels->levels[1].latency_us, 20);
+  EXPECT_EQ(*ParseConfiguration(ConfigurationToYaml(*levels)), *levels);
+  for (const char* bad : {"0", "-1", "fast", "'50'", "1e9", "nan", "[50]"}) {
+    EXPECT_THAT(LevelErrors(fmt::format("[{{name: node, gigabytesPerSecond: {}}}]", bad)),
+                HasSubstr("levels[0].gigabytesPerSecond: "))
+        << bad;
+  }
+}
+
+absl::StatusOr<Configuration> ParseProducts(std::string_view products) {
+  return ParseConfiguration(fmt::format("apiVersion: {}\nkind: {}\nplanner: {{gpuProducts: {}}}\n",
+                                        kConfigurationApiVersion, kConfigurationKind, products));
+}
+
+TEST(ConfigurationGpuProducts, NameAGpuThatThePlannerKnows) {
+  const auto products = ParseProducts("[{product: NVIDIA-H800, gpu: H100}]");
+  ASSERT_TRUE(products.ok()) << products.status();
+  EXPECT_EQ(products->gpu_products[0], (GpuProductConfiguration{"NVIDIA-H800", "H100"}));
+  EXPECT_EQ(*ParseConfiguration(ConfigurationToYaml(*products)), *products);
+  const auto errors = [](std::string_view text) {
+    return std::string(ParseProducts(text).status().message());
+  };
+  EXPECT_THAT(errors("[{product: X, gpu: H900}]"),
+              HasSubstr("planner.gpuProducts[0].gpu: \"H900\" is no GPU that the planner knows: "
+                        "use one of A100-40"));
+  EXPECT_THAT(errors("[{gpu: H100}]"), HasSubstr("planner.gpuProducts[0].product: is missing"));
+  EXPECT_THAT(errors("[{product: X, gpu: H100}, {product: X, gpu: H200}]"),
+              HasSubstr("planner.gpuProducts[1].product: \"X\" is there twice"));
+  EXPECT_THAT(errors("[{product: X, gpu: H100, cards: 1}]"),
+              HasSubstr("planner.gpuProducts[0].cards: is not a known field"));
+  EXPECT_THAT(errors("[H100]"), HasSubstr("planner.gpuProducts[0]"));
+  EXPECT_THAT(errors("H100"), HasSubstr("planner.gpuProducts: is not a list of products"));
+}
+
 TEST(ConfigurationLevels, TwoLevelsNeverShareALabel) {
   EXPECT_THAT(LevelErrors("[{name: node}, {name: a, source: {label: x}}, "
                           "{name: b, source: {label: x}}, {name: cluster}]"),

@@ -93,6 +93,27 @@ TEST(PlanCluster, NothingLiesBeyondWhatHoldsTheWholeJob) {
   EXPECT_TRUE(planner::CheckCluster(PlanCluster(question, {})).ok());
 }
 
+TEST(GpuOfProduct, KnowsTheNamesOfDiscoveriesAndOnlyWholeGpus) {
+  const auto name = [](std::string_view product, const PlannerSettings& settings = {}) {
+    const planner::GpuSpec* gpu = GpuOfProduct(product, settings);
+    return gpu == nullptr ? std::string_view("none") : gpu->name;
+  };
+  EXPECT_EQ(name("NVIDIA-H100-80GB-HBM3"), "H100");
+  EXPECT_EQ(name("NVIDIA-A100-SXM4-40GB"), "A100-40");
+  EXPECT_EQ(name("NVIDIA-A100-SXM4-80GB"), "A100-80");
+  EXPECT_EQ(name("NVIDIA-H200"), "H200");
+  EXPECT_EQ(name("NVIDIA-GB200"), "GB200");
+  EXPECT_EQ(name("NVIDIA-B300-SXM6-AC"), "B300");
+  EXPECT_EQ(name("AMD_Instinct_MI300X_OAM"), "MI300X");
+  EXPECT_EQ(name("H100"), "H100");
+  for (const char* other :
+       {"NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "NVIDIA-H100-80GB-HBM3-SHARED", "NVIDIA-H100-PCIe",
+        "NVIDIA-H200-NVL", "NVIDIA-L40S", "NVIDIA-A100-SXM-64GB", "NVIDIA-H800", "", "--"}) {
+    EXPECT_EQ(name(other), "none") << other;
+  }
+  EXPECT_EQ(name("NVIDIA-H800", {.gpus_by_product = {{"NVIDIA-H800", "H100"}}}), "H100");
+}
+
 TEST(JobPlan, TheLeastGpuSecondsOfTheProductsWin) {
   const JobPlanQuestion question = Asked(ModelSpecOf(64));
   ASSERT_EQ(question.offers.size(), 2u);
@@ -204,6 +225,26 @@ TEST(PlanLaunch, TheUsersVariableStays) {
   EXPECT_EQ(VariableOf(PodWithPlan(spec, SmallPlan()), "CUDA_DEVICE_MAX_CONNECTIONS"), "8");
   spec["container"].erase("env");
   EXPECT_EQ(VariableOf(PodWithPlan(spec, SmallPlan()), "CUDA_DEVICE_MAX_CONNECTIONS"), "1");
+}
+
+TEST(JobPlan, UnderTorchrunAccelerateReadsItsVariables) {
+  json spec = ModelSpecOf(64);
+  spec["framework"] = "FSDP";
+  const JobPlanAnswer answer = AnswerJobPlan(Asked(spec));
+  ASSERT_GT(answer.plan.gpus, 0) << answer.message;
+  std::map<std::string, std::string> variables;
+  for (const PlanVariable& variable : answer.plan.variables) {
+    variables[variable.name] = variable.value;
+  }
+  EXPECT_EQ(variables["ACCELERATE_USE_FSDP"], "true");
+  EXPECT_EQ(variables["FSDP_VERSION"], "2");
+  EXPECT_EQ(variables["ACCELERATE_USE_PARALLELISM_CONFIG"], "true");
+  int64_t ranks = 1;
+  for (const char* size : {"DP_REPLICATE_SIZE", "DP_SHARD_SIZE", "TP_SIZE", "CP_SIZE"}) {
+    ranks *= std::stoll(variables[std::string("PARALLELISM_CONFIG_") + size]);
+  }
+  EXPECT_EQ(ranks, 64);
+  EXPECT_LE(answer.plan.variables.size(), 32u) << "what the schema of status.plan allows";
 }
 
 TEST(PlanLaunch, AccelerateIsToldItsFile) {

@@ -12,7 +12,7 @@ def _closed(cluster):
             if any(taint["key"] == _TAINT for taint in node["spec"].get("taints", []))]
 
 
-def _switch_on(cluster):
+def switch_on(cluster):
     """Upgrades chart and controller to this mode, until the end of the scenario."""
     controller = cluster.controller
 
@@ -35,7 +35,7 @@ def _switch_on(cluster):
 
 @scenario()
 def a_gang_is_committed_without_any_scheduler(cluster):
-    _switch_on(cluster)
+    switch_on(cluster)
     with cluster.rig.paused("asterism-scheduler"):
         job = cluster.run_job("direct", 256)
         job.require_whole(32)
@@ -47,7 +47,7 @@ def a_gang_is_committed_without_any_scheduler(cluster):
 
 @scenario()
 def what_needs_the_scheduler_is_left_to_it_and_says_so(cluster):
-    _switch_on(cluster)
+    switch_on(cluster)
     template = {"spec": {"topologySpreadConstraints": [{"maxSkew": 64, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
                                                         "labelSelector": {}}]}}
     with cluster.rig.paused("asterism-scheduler"):
@@ -60,7 +60,7 @@ def what_needs_the_scheduler_is_left_to_it_and_says_so(cluster):
 
 @scenario()
 def a_controller_killed_during_a_direct_commit_leaves_a_whole_gang(cluster):
-    _switch_on(cluster)
+    switch_on(cluster)
     with cluster.rig.paused("asterism-scheduler"):
         for number in range(3):
             job = cluster.submit_job(f"killed-{number}", 256)

@@ -5,6 +5,7 @@ import json
 from harness import jobs
 from harness.failure import require, require_equal
 from harness.scenario import scenario
+from scenarios.direct_commit import switch_on
 
 _COMMAND = ["torchrun", "pretrain_gpt.py", "--mock-data"]
 # A config.json as Hugging Face publishes them.
@@ -58,7 +59,7 @@ def a_job_with_a_model_starts_with_the_arguments_of_its_plan(cluster):
 
 
 @scenario()
-def advice_stands_in_the_status_only(cluster):
+def advice_of_the_planner_stands_in_the_status_only(cluster):
     job = _submit(cluster, "advised", plan={"mode": "Advise"}).wait_state("Running")
     require(job.status()["plan"]["arguments"], "the advice")
     for pod in job.live_pods():
@@ -66,7 +67,7 @@ def advice_stands_in_the_status_only(cluster):
 
 
 @scenario()
-def flags_of_the_command_stay_and_are_not_said_again(cluster):
+def the_plan_keeps_flags_of_the_command_and_does_not_say_them_again(cluster):
     own = ["--tensor-model-parallel-size", "4", "--micro-batch-size=1"]
     job = _submit(cluster, "fixed", words=own).wait_state("Running")
     plan = _require_plan(job, own)
@@ -98,7 +99,7 @@ def deepspeed_finds_the_file_of_its_plan_in_the_pod(cluster):
 
 
 @scenario()
-def the_config_map_of_a_model_is_read(cluster):
+def a_model_in_a_config_map_is_planned(cluster):
     job = _submit(cluster, "mapped", model=_model(huggingFaceConfigMap={"name": "llama-config"}))
     job.wait_waiting("PlanFailed")
     require_equal(job.condition("Planned")["reason"], "ModelUnreadable", "the condition")
@@ -121,3 +122,13 @@ def a_killed_controller_comes_back_to_the_plan_it_had(cluster):
         require_equal(_require_plan(job, []), before, "the plan")
         job.delete()
         cluster.wait_for(lambda: not job.live_pods(), "its pods are gone")
+
+
+@scenario()
+def a_plan_is_handed_over_by_direct_commit_too(cluster):
+    switch_on(cluster)
+    with cluster.rig.paused("asterism-scheduler"):
+        job = _submit(cluster, "direct").wait_state("Running")
+        job.require_whole(8)
+        _require_plan(job, [])
+    require(not job.condition("CommitFallback"), f"it fell back: {job.condition('CommitFallback')}")
