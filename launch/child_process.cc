@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,10 +21,16 @@ void ReplaceStream(int from, int to) {
 }
 
 // In the child; returns only when exec failed, with errno.
-void Become(const std::vector<char*>& arguments, const sigset_t& mask,
-            const ChildStreams& streams) {
+void Become(const std::vector<char*>& arguments, const sigset_t& mask, const ChildStreams& streams,
+            pid_t launcher) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) {
+    _exit(kExitNotFound);
+  }
   if (streams.new_session) {
     setsid();
+    // The remote shell's, not the caller's: a command expects what it gets from a login.
+    signal(SIGPIPE, SIG_DFL);
   }
   ReplaceStream(streams.input, STDIN_FILENO);
   ReplaceStream(streams.output, STDOUT_FILENO);
@@ -44,10 +51,6 @@ sigset_t BlockAllSignals() {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  // These report a fault of this very process: they must end it.
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
-    sigdelset(&all, fault);
-  }
   pthread_sigmask(SIG_SETMASK, &all, &before);
   return before;
 }
@@ -66,6 +69,7 @@ absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& command, const 
   if (pipe2(told.data(), O_CLOEXEC) != 0) {
     return absl::ResourceExhaustedError(std::string("pipe: ") + strerror(errno));
   }
+  const pid_t launcher = getpid();
   const pid_t child = fork();
   if (child < 0) {
     const int error = errno;
@@ -74,7 +78,7 @@ absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& command, const 
     return absl::ResourceExhaustedError(std::string("fork: ") + strerror(error));
   }
   if (child == 0) {
-    Become(arguments, mask, streams);
+    Become(arguments, mask, streams, launcher);
     const int error = errno;
     [[maybe_unused]] const ssize_t written = write(told[1], &error, sizeof(error));
     _exit(kExitNotFound);

@@ -3,6 +3,9 @@
 // Starts a command that shall not notice its launcher: the signal mask and dispositions, open
 // files, terminal and environment are those that the launcher itself was started with.
 //
+// When the launcher is killed by SIGKILL, so is the command, as if the signal had met it (what the
+// command has started is left alone, as then).
+//
 //   const SignalMask before = BlockAllSignals();
 //   ASSIGN_OR_RETURN(const pid_t child, StartChild({"python3", "train.py"}, before));
 //
@@ -23,7 +26,9 @@ namespace asterism::launch {
 inline constexpr int kExitCannotExecute = 126;
 inline constexpr int kExitNotFound = 127;
 
-// Blocks what can be blocked, and returns what was blocked before.
+// Blocks what can be blocked, and returns what was blocked before. A signal that reports a fault of
+// this very process ends it all the same: the kernel does not let one be blocked. One of the same
+// number that somebody sends waits as all others do.
 sigset_t BlockAllSignals();
 
 // Standard input, output and error of the child; -1: those of the launcher.

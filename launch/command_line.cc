@@ -1,6 +1,10 @@
 #include "launch/command_line.h"
 
+#include <string_view>
 #include <utility>
+
+#include "base/status_macros.h"
+#include "launch/host_address.h"
 
 namespace asterism::launch {
 
@@ -17,16 +21,61 @@ std::vector<std::string> From(const std::vector<std::string>& arguments, size_t 
   return {arguments.begin() + static_cast<ptrdiff_t>(first), arguments.end()};
 }
 
-absl::StatusOr<Request> ParseRemote(const std::vector<std::string>& arguments) {
-  // mpirun may put options of ssh before the host; -x and the like mean nothing here.
-  size_t host = 1;
-  while (host < arguments.size() && arguments[host].starts_with('-')) {
-    ++host;
+// ssh(1) of OpenSSH: letters without a value, with one, and those that ask for something else than
+// to run a command.
+constexpr std::string_view kFlags = "46AaCfgKknqTtvXxYy";
+constexpr std::string_view kWithValue = "BbcEeFIilmoPpS";
+constexpr std::string_view kNotHere = "DGJLMNOQRVWsw";
+
+// Takes the options that start at `at`, and moves it behind them.
+absl::Status SkipSshOptions(const std::vector<std::string>& arguments, size_t& at,
+                            RunRemotely& remote) {
+  while (at < arguments.size() && arguments[at].size() > 1 && arguments[at].starts_with('-')) {
+    const std::string& word = arguments[at++];
+    if (word == "--") {
+      return absl::OkStatus();
+    }
+    for (size_t i = 1; i < word.size(); ++i) {
+      const std::string option = std::string("-") + word[i];
+      if (kNotHere.find(word[i]) != std::string_view::npos) {
+        return absl::InvalidArgumentError(
+            "rsh: " + option + " cannot be done without sshd: leave it out of the options of " +
+            "mpirun's remote agent");
+      }
+      remote.no_input |= word[i] == 'n' || word[i] == 'f';
+      if (kWithValue.find(word[i]) != std::string_view::npos) {
+        // The rest of the word is its value, or the next word.
+        if (i + 1 == word.size() && ++at > arguments.size()) {
+          return absl::InvalidArgumentError("rsh: " + option + " needs a value");
+        }
+        break;
+      }
+      if (kFlags.find(word[i]) == std::string_view::npos) {
+        return absl::InvalidArgumentError("rsh: unknown option " + option +
+                                          ": options are those of ssh");
+      }
+    }
   }
-  if (host + 1 >= arguments.size()) {
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Request> ParseRemote(const std::vector<std::string>& arguments) {
+  RunRemotely remote;
+  size_t at = 1;
+  RETURN_IF_ERROR(SkipSshOptions(arguments, at, remote));
+  if (at < arguments.size()) {
+    const std::string& host = arguments[at++];
+    remote.host = host.substr(host.rfind('@') + 1);
+    RETURN_IF_ERROR(SkipSshOptions(arguments, at, remote));
+  }
+  if (at >= arguments.size()) {
     return absl::InvalidArgumentError("rsh: give a host and a command");
   }
-  return RunRemotely{.host = arguments[host], .command = From(arguments, host + 1)};
+  if (const absl::Status status = CheckHost(remote.host); !status.ok()) {
+    return absl::InvalidArgumentError("rsh: " + std::string(status.message()));
+  }
+  remote.command = From(arguments, at);
+  return remote;
 }
 
 }  // namespace

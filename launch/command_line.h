@@ -10,6 +10,11 @@
 //
 // A command that has the name of a verb is reached with "--".
 //
+// `rsh` takes the options of ssh before and after the host, as Open MPI, MPICH and Slurm pass them
+// (-x, -T, -l USER, -o X, -p N, ...), and USER@HOST. There is no sshd, so user, port, keys and
+// terminals mean nothing here and are left out; -n is honoured; what ssh would do and this cannot
+// (forwards, -W, -N) is an error.
+//
 // Thread-safety: pure. Cost: O(arguments).
 #pragma once
 
@@ -31,6 +36,7 @@ struct ServeWorker {};
 struct RunRemotely {
   std::string host;
   std::vector<std::string> command;  // not empty
+  bool no_input = false;             // standard input is not for the command
 };
 struct ShowVersion {};
 struct ShowUsage {};

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,12 +14,16 @@ namespace asterism::launch {
 namespace {
 
 absl::Status SystemError(const std::string& what) {
-  return absl::InternalError(what + ": " + strerror(errno));
+  const int error = errno;
+  const std::string remedy = RemedyForCopy(error);
+  return absl::InternalError(what + ": " + strerror(error) + (remedy.empty() ? "" : ": ") + remedy);
 }
 
 bool CopyBytes(int from, int to) {
   std::array<char, size_t{64} << 10> buffer{};
   ssize_t got = 0;
+  // Not the signal of a file that grows beyond a limit, but its error.
+  signal(SIGXFSZ, SIG_IGN);
   while ((got = read(from, buffer.data(), buffer.size())) > 0) {
     for (ssize_t done = 0; done < got;) {
       const ssize_t written = write(to, buffer.data() + done, static_cast<size_t>(got - done));
@@ -32,6 +37,31 @@ bool CopyBytes(int from, int to) {
 }
 
 }  // namespace
+
+std::string RemedyForCopy(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return "the program needs about 10 MB there: make the volume larger (emptyDir.sizeLimit), or "
+             "free "
+             "space on the disk of the node";
+    case EROFS:
+      return "mount the volume writable here (without readOnly); only the job's container needs it "
+             "read-only";
+    case ENOENT:
+    case ENOTDIR:
+      return "name a folder that exists: mount a volume there (an emptyDir will do)";
+    case EACCES:
+    case EPERM:
+      return "let user " + std::to_string(geteuid()) +
+             " write there: set securityContext.fsGroup of the pod, or runAsUser of this container";
+    case ENOMEM:
+      return "give this container more memory (resources.limits.memory; 64Mi will do)";
+    default:
+      return "";
+  }
+}
 
 absl::Status CopySelfInto(const std::string& folder) {
   const int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);

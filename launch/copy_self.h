@@ -6,7 +6,7 @@
 //   RETURN_IF_ERROR(CopySelf("/asterism"));   // makes /asterism/asterism-launch
 //
 // The file appears complete or not at all. Thread-safety: pure but for the file system. Cost: a
-// copy of 7 MB.
+// copy of 10 MB.
 #pragma once
 
 #include <string>
@@ -18,5 +18,8 @@ namespace asterism::launch {
 inline constexpr char kProgramName[] = "asterism-launch";
 
 absl::Status CopySelfInto(const std::string& folder);
+
+// What to do about an errno of the copy; empty: nothing that is known.
+std::string RemedyForCopy(int error);
 
 }  // namespace asterism::launch

@@ -1,6 +1,7 @@
 #include "launch/host_address.h"
 
 #include <ares.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,10 +12,12 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "launch/clocks.h"
 
 namespace asterism::launch {
 namespace {
@@ -142,14 +145,59 @@ absl::StatusOr<int> TryAll(const std::string& host, uint16_t port) {
                                 std::string(last.status().message()));
 }
 
+// Between two dots.
+bool IsLabel(std::string_view label) {
+  constexpr size_t kLabelMax = 63;
+  return !label.empty() && label.size() <= kLabelMax && label.front() != '-' &&
+         label.back() != '-' && std::ranges::all_of(label, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  c == '-' || c == '_';
+         });
+}
+
+bool IsName(std::string_view host) {
+  constexpr size_t kNameMax = 253;
+  if (host.ends_with('.')) {
+    host.remove_suffix(1);
+  }
+  if (host.size() > kNameMax) {
+    return false;
+  }
+  std::string_view label;
+  do {
+    label = host.substr(0, host.find('.'));
+    if (!IsLabel(label)) {
+      return false;
+    }
+    host.remove_prefix(std::min(label.size() + 1, host.size()));
+  } while (!host.empty());
+  // What ends in a number is an address or nothing.
+  return label.find_first_not_of("0123456789") != std::string_view::npos;
+}
+
 }  // namespace
 
+absl::Status CheckHost(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> address{};
+  if (inet_pton(AF_INET, host.c_str(), address.data()) == 1 ||
+      inet_pton(AF_INET6, host.c_str(), address.data()) == 1 || IsName(host)) {
+    return absl::OkStatus();
+  }
+  const std::string what = "\"" + host + "\" is no host: ";
+  if (host.starts_with('[') && host.ends_with(']')) {
+    return absl::InvalidArgumentError(what + "write the address without brackets");
+  }
+  return absl::InvalidArgumentError(
+      what + "write a name of the job's host file, or an IP address, without a port");
+}
+
 absl::StatusOr<int> ConnectTo(const std::string& host, uint16_t port, absl::Duration limit) {
+  RETURN_IF_ERROR(CheckHost(host));
   ares_library_init(ARES_LIB_INIT_ALL);
-  const absl::Time end = absl::Now() + limit;
+  const base::SteadyTime end = SteadyNow() + limit;
   absl::Duration pause = kFirstPause;
   absl::StatusOr<int> connection = TryAll(host, port);
-  while (!connection.ok() && absl::Now() + pause < end) {
+  while (!connection.ok() && SteadyNow() + pause < end) {
     absl::SleepFor(pause);
     pause = std::min(pause * 2, kPauseMax);
     connection = TryAll(host, port);

@@ -1,4 +1,5 @@
 // asterism-launch: runs the command of a training pod; see launch/command_line.h.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -57,6 +58,9 @@ int main(int argc, char** argv) {
                           return status.ok() ? 0 : Fail(status);
                         },
                         [&](const RunRemotely& remote) {
+                          if (remote.no_input) {
+                            dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+                          }
                           const absl::StatusOr<int> code = RunOnHost(
                               remote.host, remote.command, RemoteSettingsFrom(environment));
                           return code.ok() ? *code : Fail(code.status());

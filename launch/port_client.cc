@@ -8,6 +8,8 @@
 #include <array>
 #include <cstring>
 
+#include "absl/time/time.h"
+
 namespace asterism::launch {
 namespace {
 
@@ -24,12 +26,12 @@ void PortClient::Set(const v1::WorkerState& state) {
   Send();
 }
 
-void PortClient::Tick(absl::Time now) {
+void PortClient::Tick(base::SteadyTime now) {
   if (path_.empty()) {
     return;
   }
   Listen();
-  if (socket_ < 0 && now >= next_connect_) {
+  if (socket_ < 0 && (!next_connect_ || now >= *next_connect_)) {
     next_connect_ = now + kReconnectPeriod;
     Connect();
   }

@@ -5,15 +5,16 @@
 //
 //   PortClient port("/run/asterism/port.sock");
 //   port.Set(state);      // sent at once where possible, else by a later Tick
-//   port.Tick(now);       // every 100 ms or so: connects again, sends what is due
+//   port.Tick(SteadyNow());   // every 100 ms or so: connects again, sends what is due
 //
 // Thread-safety: none. Cost: a system call or two.
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include "absl/time/time.h"
 #include "asterism/v1/worker_port.pb.h"
+#include "base/clock.h"
 
 namespace asterism::launch {
 
@@ -26,7 +27,7 @@ class PortClient {
   PortClient& operator=(const PortClient&) = delete;
 
   void Set(const v1::WorkerState& state);
-  void Tick(absl::Time now);
+  void Tick(base::SteadyTime now);
   bool connected() const { return socket_ >= 0; }
 
  private:
@@ -39,7 +40,7 @@ class PortClient {
   int socket_ = -1;
   std::string newest_;  // serialised
   bool unsent_ = false;
-  absl::Time next_connect_ = absl::InfinitePast();
+  std::optional<base::SteadyTime> next_connect_;
 };
 
 }  // namespace asterism::launch

@@ -1,5 +1,6 @@
 #include "launch/psk_channel.h"
 
+#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
@@ -85,6 +86,22 @@ std::string SecretOf(const std::string& key) {
   return digest;
 }
 
+// Why a handshake that returned `done` did not succeed. Only an answer that is wrong says that the
+// other side has another key; silence and an end say that it may be asked again.
+absl::Status WhyNoHandshake(SSL* connection, int done, int error) {
+  const int kind = done == 1 ? SSL_ERROR_NONE : SSL_get_error(connection, done);
+  if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE ||
+      (kind == SSL_ERROR_SYSCALL && (error == EAGAIN || error == EWOULDBLOCK))) {
+    return absl::DeadlineExceededError("the other side does not answer");
+  }
+  const bool ended = kind == SSL_ERROR_SSL &&
+                     ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+  if (kind == SSL_ERROR_SYSCALL || kind == SSL_ERROR_ZERO_RETURN || ended) {
+    return absl::UnavailableError("the other side ended the connection before it answered");
+  }
+  return absl::UnauthenticatedError("the other side does not know the job's key");
+}
+
 }  // namespace
 
 PskChannel::Socket::~Socket() {
@@ -130,10 +147,12 @@ absl::StatusOr<PskChannel> PskChannel::Begin(int socket, const std::string& key,
   }
   LimitSocket(socket, limit);
   ERR_clear_error();
+  errno = 0;
   const int done =
       server ? SSL_accept(channel.connection_.get()) : SSL_connect(channel.connection_.get());
+  const int error = errno;
   if (done != 1 || SSL_session_reused(channel.connection_.get()) != 1) {
-    return absl::UnauthenticatedError("the other side does not know the job's key");
+    return WhyNoHandshake(channel.connection_.get(), done, error);
   }
   LimitSocket(socket, absl::ZeroDuration());
   return channel;

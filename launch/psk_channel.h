@@ -7,8 +7,9 @@
 //   RETURN_IF_ERROR(channel.Send({.kind = 'C', .data = "date"}));
 //   ASSIGN_OR_RETURN(PskMessage message, channel.Receive());
 //
-// Errors: kUnauthenticated when the other side does not know the secret; kUnavailable when it is
-// gone; kInvalidArgument for a message beyond the bound.
+// Errors: kUnauthenticated when the other side does not know the secret; kDeadlineExceeded when it
+// says nothing in a handshake; kUnavailable when it is gone, in a handshake as well;
+// kInvalidArgument for a message beyond the bound.
 //
 // Thread-safety: none. Cost: one handshake of about 1 ms.
 #pragma once

@@ -1,8 +1,5 @@
 #include "launch/rank_watch.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,7 +15,6 @@ namespace {
 // An environment may be megabytes; the rank is set by whoever started the process, in front or at
 // the end, so all of it counts up to a bound.
 constexpr size_t kEnvironmentMax = size_t{1} << 20;
-constexpr size_t kStatMax = 4096;
 
 // linux/pidfd.h of Linux 6.15; older headers lack it.
 struct PidfdInfo {
@@ -41,24 +37,6 @@ static_assert(sizeof(PidfdInfo) == 64);
 constexpr uint64_t kPidfdInfoExit = uint64_t{1} << 3;
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 
-std::optional<std::string> ReadProcFile(const std::string& path, size_t max) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) {
-    return std::nullopt;
-  }
-  std::string text;
-  std::array<char, 4096> buffer{};
-  while (text.size() < max) {
-    const ssize_t got = read(file, buffer.data(), buffer.size());
-    if (got <= 0) {
-      break;
-    }
-    text.append(buffer.data(), static_cast<size_t>(got));
-  }
-  close(file);
-  return text;
-}
-
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text) {
   Number number{};
@@ -67,41 +45,6 @@ std::optional<Number> ParseNumber(std::string_view text) {
     return std::nullopt;
   }
   return number;
-}
-
-std::vector<pid_t> ListProcesses(const std::string& proc) {
-  std::vector<pid_t> pids;
-  DIR* folder = opendir(proc.c_str());
-  if (folder == nullptr) {
-    return pids;
-  }
-  while (const dirent* entry = readdir(folder)) {
-    if (const auto pid = ParseNumber<pid_t>(entry->d_name)) {
-      pids.push_back(*pid);
-    }
-  }
-  closedir(folder);
-  return pids;
-}
-
-struct Process {
-  pid_t parent = 0;
-  std::optional<int64_t> rank;
-};
-
-bool IsBelow(const std::map<pid_t, Process>& processes, pid_t pid, pid_t root) {
-  // A process may have changed its parent between two reads: a bound instead of a proof.
-  for (int depth = 0; depth < 4096; ++depth) {
-    const auto found = processes.find(pid);
-    if (found == processes.end()) {
-      return false;
-    }
-    if (found->second.parent == root) {
-      return true;
-    }
-    pid = found->second.parent;
-  }
-  return false;
 }
 
 std::optional<int> StatusFromPidfd(int descriptor) {
@@ -131,39 +74,58 @@ std::optional<int64_t> RankOfEnvironment(std::string_view environment) {
   return std::nullopt;
 }
 
-std::optional<ProcessStat> ParseProcessStat(std::string_view text) {
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string_view::npos) {
-    return std::nullopt;
-  }
-  std::string_view rest = text.substr(name_end + 1);
-  ProcessStat stat;
-  // State is field 3, the parent 4, the exit code 52.
-  for (int field = 3; field <= 52; ++field) {
-    const size_t begin = rest.find_first_not_of(" \n");
-    if (begin == std::string_view::npos) {
-      break;
-    }
-    rest.remove_prefix(begin);
-    const std::string_view word = rest.substr(0, rest.find_first_of(" \n"));
-    rest.remove_prefix(word.size());
-    if (field == 3) {
-      stat.state = word[0];
-    } else if (field == 4) {
-      const auto parent = ParseNumber<pid_t>(word);
-      if (!parent) {
-        return std::nullopt;
+std::vector<RankProcess> FindRankProcesses(const std::string& proc, pid_t root, RankRange ranks) {
+  const std::map<pid_t, ProcessStat> processes = LiveProcesses(proc);
+  std::map<pid_t, int64_t> rank_of;
+  for (const auto& [pid, stat] : processes) {
+    if (IsBelow(processes, pid, root)) {
+      const auto text =
+          ReadProcFile(proc + "/" + std::to_string(pid) + "/environ", kEnvironmentMax);
+      if (const auto rank = text ? RankOfEnvironment(*text) : std::nullopt) {
+        rank_of[pid] = *rank;
       }
-      stat.parent = *parent;
-    } else if (field == 52) {
-      stat.exit_code = ParseNumber<int>(word);
     }
   }
-  return stat.parent == 0 && stat.state == '?' ? std::nullopt : std::optional(stat);
+  std::vector<RankProcess> found;
+  for (const auto& [pid, rank] : rank_of) {
+    const ProcessStat& stat = processes.at(pid);
+    const auto parent = rank_of.find(stat.parent);
+    const bool inherited = parent != rank_of.end() && parent->second == rank;
+    if (!inherited && rank >= ranks.first && rank - ranks.first < ranks.count) {
+      found.push_back({.pid = pid, .started = stat.started, .rank = rank});
+    }
+  }
+  return found;
 }
 
-RankWatch::RankWatch(std::string proc, pid_t root, RankRange ranks)
-    : proc_(std::move(proc)), root_(root), ranks_(ranks) {}
+std::string FormatRankProcesses(const std::vector<RankProcess>& processes) {
+  std::string text;
+  for (const RankProcess& process : processes) {
+    text += std::to_string(process.pid) + " " + std::to_string(process.started) + " " +
+            std::to_string(process.rank) + "\n";
+  }
+  return text;
+}
+
+std::vector<RankProcess> ParseRankProcesses(std::string_view text) {
+  std::vector<RankProcess> processes;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const size_t first = line.find(' ');
+    const size_t second = first == std::string_view::npos ? first : line.find(' ', first + 1);
+    if (second == std::string_view::npos) {
+      continue;
+    }
+    const auto pid = ParseNumber<pid_t>(line.substr(0, first));
+    const auto started = ParseNumber<uint64_t>(line.substr(first + 1, second - first - 1));
+    const auto rank = ParseNumber<int64_t>(line.substr(second + 1));
+    if (pid && started && rank) {
+      processes.push_back({.pid = *pid, .started = *started, .rank = *rank});
+    }
+  }
+  return processes;
+}
 
 RankWatch::~RankWatch() {
   for (const auto& [descriptor, watched] : by_descriptor_) {
@@ -171,37 +133,23 @@ RankWatch::~RankWatch() {
   }
 }
 
-void RankWatch::Scan() {
-  std::map<pid_t, Process> processes;
-  for (const pid_t pid : ListProcesses(proc_)) {
-    const auto text = ReadProcFile(proc_ + "/" + std::to_string(pid) + "/stat", kStatMax);
-    const auto stat = text ? ParseProcessStat(*text) : std::nullopt;
-    if (stat && stat->state != 'Z' && stat->state != 'X') {
-      processes[pid].parent = stat->parent;
-    }
-  }
-  for (auto& [pid, process] : processes) {
-    if (pid != root_ && IsBelow(processes, pid, root_)) {
-      const auto text =
-          ReadProcFile(proc_ + "/" + std::to_string(pid) + "/environ", kEnvironmentMax);
-      process.rank = text ? RankOfEnvironment(*text) : std::nullopt;
-    }
-  }
-  for (const auto& [pid, process] : processes) {
-    if (!process.rank || *process.rank < ranks_.first ||
-        *process.rank >= ranks_.first + ranks_.count) {
-      continue;
-    }
-    const auto parent = processes.find(process.parent);
-    const bool inherited = parent != processes.end() && parent->second.rank == process.rank;
+void RankWatch::Add(const std::vector<RankProcess>& found) {
+  for (const RankProcess& process : found) {
     const bool known = std::ranges::any_of(
-        by_descriptor_, [pid = pid](const auto& entry) { return entry.second.pid == pid; });
-    if (inherited || known) {
+        by_descriptor_, [&](const auto& entry) { return entry.second.pid == process.pid; });
+    if (known) {
       continue;
     }
-    const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-    if (descriptor >= 0) {
-      by_descriptor_[descriptor] = {.rank = *process.rank, .pid = pid};
+    const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+    if (descriptor < 0) {
+      continue;
+    }
+    // The descriptor holds a process; only now is it certain which.
+    const auto stat = ReadProcessStat(proc_, process.pid);
+    if (stat && stat->started == process.started) {
+      by_descriptor_[descriptor] = process;
+    } else {
+      close(descriptor);
     }
   }
 }
@@ -227,9 +175,9 @@ std::optional<RankEnd> RankWatch::TakeEnd(int descriptor) {
   } else {
     // While nobody has waited for it, its status stands in /proc; afterwards the kernel keeps it
     // with the descriptor (Linux 6.15).
-    const auto text = ReadProcFile(proc_ + "/" + std::to_string(end.pid) + "/stat", kStatMax);
-    const auto stat = text ? ParseProcessStat(*text) : std::nullopt;
-    end.wait_status = stat && stat->state == 'Z' ? stat->exit_code : StatusFromPidfd(descriptor);
+    const auto stat = ReadProcessStat(proc_, end.pid);
+    const bool is_it = stat && stat->state == 'Z' && stat->started == found->second.started;
+    end.wait_status = is_it ? stat->exit_code : StatusFromPidfd(descriptor);
   }
   close(descriptor);
   by_descriptor_.erase(found);

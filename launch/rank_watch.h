@@ -3,8 +3,9 @@
 // Finds the processes of the job's ranks below the launcher, and tells how each of them ended,
 // even where another process (torchrun, orted) is their parent and takes their exit status.
 //
-//   RankWatch watch("/proc", getpid(), {.first = 8, .count = 2});
-//   watch.Scan();                       // now and then
+//   auto found = FindRankProcesses("/proc", getpid(), {.first = 8, .count = 2});   // now and then
+//   RankWatch watch("/proc");
+//   watch.Add(found);
 //   poll(watch.descriptors()) ...       // a pidfd is readable when its process has ended
 //   if (auto end = watch.TakeEnd(fd)) ...
 //
@@ -12,9 +13,13 @@
 // follow it), OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK. What it starts itself (data loaders)
 // inherits the variable and is not the rank.
 //
-// A process that lived and died between two scans is not seen.
+// To look for them can take for ever: an environment lies in the memory of its process, which one
+// that is stuck in its file system may hold locked. So that is for a SideProcess; the watch itself
+// never waits.
 //
-// Thread-safety: none. Cost: a scan reads two small files of each process below the launcher.
+// A process that lived and died between two searches is not seen.
+//
+// Thread-safety: none. Cost: a search reads two small files of each process below the launcher.
 #pragma once
 
 #include <sys/types.h>
@@ -25,6 +30,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "launch/process_tree.h"
 
 namespace asterism::launch {
 
@@ -40,15 +47,29 @@ struct RankEnd {
   std::optional<int> wait_status;
 };
 
+struct RankProcess {
+  pid_t pid = 0;
+  uint64_t started = 0;  // as of ProcessStat
+  int64_t rank = 0;
+
+  bool operator==(const RankProcess&) const = default;
+};
+
+std::vector<RankProcess> FindRankProcesses(const std::string& proc, pid_t root, RankRange ranks);
+
+// One a line, for a SideProcess to say. Lines that are none are left out.
+std::string FormatRankProcesses(const std::vector<RankProcess>& processes);
+std::vector<RankProcess> ParseRankProcesses(std::string_view text);
+
 class RankWatch {
  public:
-  RankWatch(std::string proc, pid_t root, RankRange ranks);
+  explicit RankWatch(std::string proc) : proc_(std::move(proc)) {}
   ~RankWatch();
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
 
-  // Adds processes that are new.
-  void Scan();
+  // Adds processes that are new, and still there.
+  void Add(const std::vector<RankProcess>& found);
   // pidfds to wait for.
   std::vector<int> descriptors() const;
   // After its descriptor became readable; closes it. Empty: not one of ours.
@@ -59,27 +80,12 @@ class RankWatch {
   size_t watched() const { return by_descriptor_.size(); }
 
  private:
-  struct Watched {
-    int64_t rank = 0;
-    pid_t pid = 0;
-  };
-
   const std::string proc_;
-  const pid_t root_;
-  const RankRange ranks_;
-  std::map<int, Watched> by_descriptor_;
+  std::map<int, RankProcess> by_descriptor_;
   std::map<pid_t, int> reaped_;  // of watched ones, until TakeEnd
 };
 
 // The rank that an environment ("NAME=value\0NAME=value\0") names; empty: none.
 std::optional<int64_t> RankOfEnvironment(std::string_view environment);
-
-// Fields of /proc/PID/stat. The name of a program may hold blanks and parentheses.
-struct ProcessStat {
-  char state = '?';
-  pid_t parent = 0;
-  std::optional<int> exit_code;  // as of waitpid; shown to the owner only
-};
-std::optional<ProcessStat> ParseProcessStat(std::string_view text);
 
 }  // namespace asterism::launch

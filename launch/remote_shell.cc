@@ -1,11 +1,14 @@
 #include "launch/remote_shell.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,59 +28,26 @@
 #include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "launch/child_process.h"
+#include "launch/clocks.h"
 #include "launch/host_address.h"
+#include "launch/pending_callers.h"
 #include "launch/psk_channel.h"
+#include "launch/remote_command.h"
 
 namespace asterism::launch {
 namespace {
 
-// Kinds of messages.
-constexpr char kCommand = 'C';
-constexpr char kInput = 'I';
-constexpr char kInputEnd = 'i';
-constexpr char kOutput = 'O';
-constexpr char kErrors = 'E';
-constexpr char kExit = 'X';
-constexpr char kJobEnd = 'D';
-
-// A piece fits into the socket's free space whenever poll says that there is some, so that a side
-// that sends never waits for one that sends too.
-constexpr size_t kPiece = size_t{16} << 10;
 constexpr int kSocketBuffer = 256 << 10;
 constexpr size_t kCallersMax = 256;
+// For a caller that connects, until it has proved that it belongs to the job, all in all.
+constexpr unsigned kProofSeconds = 5;
 constexpr absl::Duration kHandshake = absl::Seconds(10);
 constexpr absl::Duration kReach = absl::Seconds(120);
+constexpr absl::Duration kReachPause = absl::Milliseconds(200);
 constexpr absl::Duration kReachForEnd = absl::Seconds(2);
-constexpr absl::Duration kGrace = absl::Seconds(2);
+constexpr absl::Duration kEndForAll = absl::Seconds(5);
+constexpr size_t kTellersMax = 256;
 constexpr int kHandlerSawEnd = 77;
-
-struct Pipe {
-  int read = -1;
-  int write = -1;
-  ~Pipe() {
-    CloseRead();
-    CloseWrite();
-  }
-  void CloseRead() { Close(read); }
-  void CloseWrite() { Close(write); }
-  bool Open() {
-    std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-      return false;
-    }
-    read = ends[0];
-    write = ends[1];
-    return true;
-  }
-
- private:
-  static void Close(int& end) {
-    if (end >= 0) {
-      close(end);
-    }
-    end = -1;
-  }
-};
 
 absl::StatusOr<std::string> ReadKey(const RemoteSettings& settings) {
   if (settings.key_path.empty() || settings.port == 0) {
@@ -109,165 +79,41 @@ bool WriteAll(int descriptor, std::string_view data) {
   return true;
 }
 
-// What one caller asked for, in a process of its own.
-class RemoteCommand {
- public:
-  RemoteCommand(PskChannel& channel, const sigset_t& mask) : channel_(channel), mask_(mask) {}
-
-  absl::Status Run(const std::string& command) {
-    if (!input_.Open() || !output_.Open() || !errors_.Open()) {
-      return absl::ResourceExhaustedError("no file descriptor is left");
-    }
-    ASSIGN_OR_RETURN(child_, StartChild({"/bin/sh", "-c", command}, mask_,
-                                        {.input = input_.read,
-                                         .output = output_.write,
-                                         .error = errors_.write,
-                                         .new_session = true}));
-    input_.CloseRead();
-    output_.CloseWrite();
-    errors_.CloseWrite();
-    fcntl(input_.write, F_SETFL, O_NONBLOCK);
-    const absl::Status status = Pump();
-    if (!status.ok()) {
-      EndAll();
-      return status;
-    }
-    ASSIGN_OR_RETURN(const int wait_status, AwaitEnd());
-    const int code =
-        WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-    return channel_.Send({.kind = kExit, .data = std::to_string(code)});
-  }
-
- private:
-  // Until both outputs have ended, or the caller is gone.
-  absl::Status Pump() {
-    bool can_send = true;
-    while (output_.read >= 0 || errors_.read >= 0) {
-      if (channel_.pending() && unwritten_.empty()) {
-        RETURN_IF_ERROR(TakeMessage());
-        continue;
-      }
-      std::array<pollfd, 4> waited = {
-          pollfd{.fd = channel_.socket(),
-                 .events = static_cast<short>(POLLRDHUP | (unwritten_.empty() ? POLLIN : 0) |
-                                              (can_send ? 0 : POLLOUT))},
-          pollfd{.fd = can_send ? output_.read : -1, .events = POLLIN},
-          pollfd{.fd = can_send ? errors_.read : -1, .events = POLLIN},
-          pollfd{.fd = unwritten_.empty() ? -1 : input_.write, .events = POLLOUT}};
-      if (poll(waited.data(), waited.size(), -1) < 0) {
-        continue;
-      }
-      can_send = can_send || (waited[0].revents & POLLOUT) != 0;
-      if ((waited[0].revents & POLLIN) != 0 && unwritten_.empty()) {
-        RETURN_IF_ERROR(TakeMessage());
-      } else if ((waited[0].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
-        return absl::UnavailableError("the caller is gone");
-      }
-      if (waited[1].revents != 0) {
-        RETURN_IF_ERROR(Forward(output_, kOutput));
-        can_send = false;
-      } else if (waited[2].revents != 0) {
-        RETURN_IF_ERROR(Forward(errors_, kErrors));
-        can_send = false;
-      }
-      if (waited[3].revents != 0) {
-        FeedInput();
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // A command may close its outputs and live on.
-  absl::StatusOr<int> AwaitEnd() {
-    int wait_status = 0;
-    while (waitpid(child_, &wait_status, WNOHANG) == 0) {
-      pollfd waited{.fd = channel_.socket(), .events = POLLRDHUP};
-      if (poll(&waited, 1, 20) > 0) {
-        EndAll();
-        return absl::UnavailableError("the caller is gone");
-      }
-    }
-    return wait_status;
-  }
-
-  absl::Status TakeMessage() {
-    ASSIGN_OR_RETURN(PskMessage message, channel_.Receive());
-    if (message.kind == kInputEnd) {
-      input_.CloseWrite();
-    } else if (message.kind == kInput && input_.write >= 0) {
-      unwritten_ += message.data;
-      FeedInput();
-    }
-    return absl::OkStatus();
-  }
-
-  void FeedInput() {
-    while (!unwritten_.empty()) {
-      const ssize_t written = write(input_.write, unwritten_.data(), unwritten_.size());
-      if (written < 0) {
-        if (errno != EAGAIN && errno != EINTR) {
-          unwritten_.clear();  // the command reads no more
-          input_.CloseWrite();
-        }
-        return;
-      }
-      unwritten_.erase(0, static_cast<size_t>(written));
-    }
-  }
-
-  absl::Status Forward(Pipe& pipe, char kind) {
-    std::string data(kPiece, '\0');
-    const ssize_t got = read(pipe.read, data.data(), data.size());
-    if (got <= 0) {
-      if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-        pipe.CloseRead();
-      }
-      return absl::OkStatus();
-    }
-    data.resize(static_cast<size_t>(got));
-    return channel_.Send({.kind = kind, .data = std::move(data)});
-  }
-
-  void EndAll() {
-    kill(-child_, SIGTERM);
-    const absl::Time end = absl::Now() + kGrace;
-    while (absl::Now() < end && waitpid(child_, nullptr, WNOHANG) == 0) {
-      absl::SleepFor(absl::Milliseconds(20));
-    }
-    kill(-child_, SIGKILL);
-  }
-
-  PskChannel& channel_;
-  const sigset_t& mask_;
-  Pipe input_;
-  Pipe output_;
-  Pipe errors_;
-  std::string unwritten_;
-  pid_t child_ = -1;
-};
-
-// In the handler's process; its exit code.
-int Handle(int connection, const std::string& key, const sigset_t& mask) {
+// In the handler's process; its exit code. Its PID goes through `proved` when the caller has proved
+// that it belongs to the job.
+int Handle(int connection, const std::string& key, const sigset_t& mask, int proved) {
+  // Ends this process, however slowly the caller talks.
+  sigset_t alarm_only;
+  sigemptyset(&alarm_only);
+  sigaddset(&alarm_only, SIGALRM);
+  signal(SIGALRM, SIG_DFL);
+  sigprocmask(SIG_UNBLOCK, &alarm_only, nullptr);
+  alarm(kProofSeconds);
   GiveRoom(connection);
   absl::StatusOr<PskChannel> channel = PskChannel::Accept(connection, key, kHandshake);
   if (!channel.ok()) {
     return 1;
   }
+  alarm(0);
+  const pid_t self = getpid();
+  [[maybe_unused]] const ssize_t told = write(proved, &self, sizeof(self));
+  close(proved);
   const absl::StatusOr<PskMessage> first = channel->Receive();
   if (!first.ok()) {
     return 1;
   }
-  if (first->kind == kJobEnd) {
+  if (first->kind == kJobEndMessage) {
     return kHandlerSawEnd;
   }
-  if (first->kind != kCommand) {
+  if (first->kind != kCommandMessage) {
     return 1;
   }
   const absl::Status status = RemoteCommand(*channel, mask).Run(first->data);
   if (!status.ok()) {
     static_cast<void>(
-        channel->Send({.kind = kErrors, .data = std::string(status.message()) + "\n"}));
-    static_cast<void>(channel->Send({.kind = kExit, .data = std::to_string(ExitCodeFor(status))}));
+        channel->Send({.kind = kErrorsMessage, .data = std::string(status.message()) + "\n"}));
+    static_cast<void>(
+        channel->Send({.kind = kExitMessage, .data = std::to_string(ExitCodeFor(status))}));
   }
   return 0;
 }
@@ -299,17 +145,105 @@ absl::StatusOr<int> ListenOn(uint16_t port) {
   return fallback;
 }
 
-// Forgets handlers that have ended; true when one of them was told that the job has ended.
-bool ReapHandlers(std::set<pid_t>& handlers) {
-  bool job_ended = false;
-  int status = 0;
-  pid_t pid = 0;
-  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-    const bool ours = handlers.erase(pid) > 0;
-    job_ended |= ours && WIFEXITED(status) && WEXITSTATUS(status) == kHandlerSawEnd;
-  }
-  return job_ended;
+std::string PeerText(const sockaddr_storage& peer) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* address =
+      peer.ss_family == AF_INET6
+          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_addr)
+          : &reinterpret_cast<const sockaddr_in*>(&peer)->sin_addr;
+  return inet_ntop(peer.ss_family, address, text.data(), text.size()) == nullptr ? "" : text.data();
 }
+
+// Waits for callers of this job.
+class WorkerPort {
+ public:
+  WorkerPort(int listener, std::string key) : listener_(listener), key_(std::move(key)) {
+    sigemptyset(&mask_);
+  }
+  ~WorkerPort() {
+    for (const int descriptor : {listener_, proved_[0], proved_[1]}) {
+      if (descriptor >= 0) {
+        close(descriptor);
+      }
+    }
+  }
+  WorkerPort(const WorkerPort&) = delete;
+  WorkerPort& operator=(const WorkerPort&) = delete;
+
+  // Until one of them says that the job has ended.
+  absl::Status Serve() {
+    if (pipe2(proved_.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+      return absl::ResourceExhaustedError(std::string("pipe: ") + strerror(errno));
+    }
+    while (!Reap()) {
+      TakeProved();
+      const bool full = handlers_.size() - pending_.size() >= kCallersMax;
+      std::array<pollfd, 2> waited = {pollfd{.fd = full ? -1 : listener_, .events = POLLIN},
+                                      pollfd{.fd = proved_[0], .events = POLLIN}};
+      if (poll(waited.data(), waited.size(), 100) > 0 && waited[0].revents != 0) {
+        TakeCaller();
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Forgets handlers that have ended; true when one of them was told that the job has ended.
+  bool Reap() {
+    bool job_ended = false;
+    int status = 0;
+    pid_t pid = 0;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+      const bool ours = handlers_.erase(pid) > 0;
+      pending_.Remove(pid);
+      job_ended |= ours && WIFEXITED(status) && WEXITSTATUS(status) == kHandlerSawEnd;
+    }
+    return job_ended;
+  }
+
+  void TakeProved() {
+    pid_t handler = 0;
+    while (read(proved_[0], &handler, sizeof(handler)) == sizeof(handler)) {
+      pending_.Remove(handler);
+    }
+  }
+
+  void TakeCaller() {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof(peer);
+    const int connection =
+        accept4(listener_, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_CLOEXEC);
+    if (connection < 0) {
+      return;
+    }
+    const int on = 1;
+    setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(connection, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    const pid_t handler = fork();
+    if (handler == 0) {
+      close(listener_);
+      close(proved_[0]);
+      _exit(Handle(connection, key_, mask_, proved_[1]));
+    }
+    close(connection);
+    if (handler < 0) {
+      return;
+    }
+    handlers_.insert(handler);
+    // Not one that has proved itself this very moment.
+    TakeProved();
+    if (const auto given_up = pending_.Add(handler, PeerText(peer))) {
+      kill(*given_up, SIGKILL);
+    }
+  }
+
+  const int listener_;
+  const std::string key_;
+  sigset_t mask_{};
+  std::array<int, 2> proved_ = {-1, -1};
+  std::set<pid_t> handlers_;
+  PendingCallers pending_;
+};
 
 // The remote shell of one command, on the caller's side.
 class Caller {
@@ -345,27 +279,27 @@ class Caller {
  private:
   absl::Status Take() {
     ASSIGN_OR_RETURN(const PskMessage message, channel_.Receive());
-    if (message.kind == kExit) {
+    if (message.kind == kExitMessage) {
       int code = 1;
       std::from_chars(message.data.data(), message.data.data() + message.data.size(), code);
       code_ = code;
-    } else if (message.kind == kOutput) {
+    } else if (message.kind == kOutputMessage) {
       WriteAll(STDOUT_FILENO, message.data);
-    } else if (message.kind == kErrors) {
+    } else if (message.kind == kErrorsMessage) {
       WriteAll(STDERR_FILENO, message.data);
     }
     return absl::OkStatus();
   }
 
   absl::Status GiveInput() {
-    std::string data(kPiece, '\0');
+    std::string data(kStreamPiece, '\0');
     const ssize_t got = read(STDIN_FILENO, data.data(), data.size());
     if (got <= 0) {
       input_open_ = got < 0 && errno == EINTR;
-      return input_open_ ? absl::OkStatus() : channel_.Send({.kind = kInputEnd});
+      return input_open_ ? absl::OkStatus() : channel_.Send({.kind = kInputEndMessage});
     }
     data.resize(static_cast<size_t>(got));
-    return channel_.Send({.kind = kInput, .data = std::move(data)});
+    return channel_.Send({.kind = kInputMessage, .data = std::move(data)});
   }
 
   PskChannel& channel_;
@@ -373,17 +307,44 @@ class Caller {
   std::optional<int> code_;
 };
 
+// A worker that does not answer, or that had to end the connection for others, is asked again; one
+// with another key is not.
 absl::StatusOr<PskChannel> Reach(const std::string& host, const std::string& key, uint16_t port,
                                  absl::Duration limit) {
-  ASSIGN_OR_RETURN(const int connection, ConnectTo(host, port, limit));
-  GiveRoom(connection);
-  fcntl(connection, F_SETFL, 0);
-  absl::StatusOr<PskChannel> channel = PskChannel::Connect(connection, key, kHandshake);
-  if (!channel.ok()) {
-    return absl::Status(channel.status().code(),
-                        host + ": " + std::string(channel.status().message()));
+  const base::SteadyTime end = SteadyNow() + limit;
+  while (true) {
+    ASSIGN_OR_RETURN(const int connection, ConnectTo(host, port, end - SteadyNow()));
+    GiveRoom(connection);
+    fcntl(connection, F_SETFL, 0);
+    const absl::Duration left = std::max(end - SteadyNow(), absl::Seconds(1));
+    absl::StatusOr<PskChannel> channel =
+        PskChannel::Connect(connection, key, std::min(kHandshake, left));
+    if (channel.ok()) {
+      return channel;
+    }
+    const bool again =
+        absl::IsDeadlineExceeded(channel.status()) || absl::IsUnavailable(channel.status());
+    if (!again || SteadyNow() + kReachPause >= end) {
+      const std::string remedy =
+          again ? ": does `asterism-launch worker` run there, and is its node overloaded?" : "";
+      return absl::Status(channel.status().code(), host + " port " + std::to_string(port) + ": " +
+                                                       std::string(channel.status().message()) +
+                                                       remedy);
+    }
+    absl::SleepFor(kReachPause);
   }
-  return channel;
+}
+
+[[noreturn]] void TellTheEnd(const std::string& host, const std::string& key, uint16_t port,
+                             pid_t teller) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() == teller) {
+    absl::StatusOr<PskChannel> channel = Reach(host, key, port, kReachForEnd);
+    if (channel.ok()) {
+      static_cast<void>(channel->Send({.kind = kJobEndMessage}));
+    }
+  }
+  _exit(0);
 }
 
 }  // namespace
@@ -404,33 +365,7 @@ absl::Status ServeRemoteCommands(const RemoteSettings& settings) {
   ASSIGN_OR_RETURN(const std::string key, ReadKey(settings));
   ASSIGN_OR_RETURN(const int listener, ListenOn(settings.port));
   signal(SIGPIPE, SIG_IGN);
-  sigset_t mask;
-  sigemptyset(&mask);
-  std::set<pid_t> handlers;
-  while (!ReapHandlers(handlers)) {
-    pollfd waited{.fd = handlers.size() < kCallersMax ? listener : -1, .events = POLLIN};
-    if (poll(&waited, 1, 100) <= 0) {
-      continue;
-    }
-    const int connection = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) {
-      continue;
-    }
-    const int on = 1;
-    setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    setsockopt(connection, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    const pid_t handler = fork();
-    if (handler == 0) {
-      close(listener);
-      _exit(Handle(connection, key, mask));
-    }
-    close(connection);
-    if (handler > 0) {
-      handlers.insert(handler);
-    }
-  }
-  close(listener);
-  return absl::OkStatus();
+  return WorkerPort(listener, key).Serve();
 }
 
 absl::StatusOr<int> RunOnHost(const std::string& host, const std::vector<std::string>& command,
@@ -442,7 +377,7 @@ absl::StatusOr<int> RunOnHost(const std::string& host, const std::vector<std::st
     joined += (joined.empty() ? "" : " ") + word;
   }
   ASSIGN_OR_RETURN(PskChannel channel, Reach(host, key, settings.port, kReach));
-  RETURN_IF_ERROR(channel.Send({.kind = kCommand, .data = std::move(joined)}));
+  RETURN_IF_ERROR(channel.Send({.kind = kCommandMessage, .data = std::move(joined)}));
   return Caller(channel).Run();
 }
 
@@ -452,11 +387,30 @@ void TellWorkersTheEnd(const std::vector<std::string>& hosts, const RemoteSettin
     return;
   }
   signal(SIGPIPE, SIG_IGN);
-  for (const std::string& host : hosts) {
-    absl::StatusOr<PskChannel> channel = Reach(host, *key, settings.port, kReachForEnd);
-    if (channel.ok()) {
-      static_cast<void>(channel->Send({.kind = kJobEnd}));
+  const pid_t self = getpid();
+  const base::SteadyTime end = SteadyNow() + kEndForAll;
+  std::set<pid_t> tellers;
+  size_t next = 0;
+  while ((next < hosts.size() || !tellers.empty()) && SteadyNow() < end) {
+    while (next < hosts.size() && tellers.size() < kTellersMax) {
+      const pid_t teller = fork();
+      if (teller == 0) {
+        TellTheEnd(hosts[next], *key, settings.port, self);
+      }
+      if (teller < 0) {
+        break;
+      }
+      tellers.insert(teller);
+      ++next;
     }
+    pid_t ended = 0;
+    while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) {
+      tellers.erase(ended);
+    }
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  for (const pid_t teller : tellers) {
+    kill(teller, SIGKILL);
   }
 }
 

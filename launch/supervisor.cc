@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -9,18 +10,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string_view>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "asterism/v1/worker_port.pb.h"
 #include "launch/child_process.h"
+#include "launch/clocks.h"
+#include "launch/first_cause.h"
 #include "launch/port_client.h"
 #include "launch/progress_file.h"
+#include "launch/side_process.h"
 
 namespace asterism::launch {
 namespace {
@@ -28,6 +33,11 @@ namespace {
 constexpr int kTickMilliseconds = 100;
 constexpr absl::Duration kYoung = absl::Seconds(10);
 constexpr absl::Duration kLookPeriod = absl::Seconds(1);
+constexpr absl::Duration kSilence = absl::Seconds(5);
+constexpr absl::Duration kLastLook = absl::Seconds(1);
+// Above what TellWorkersTheEnd takes.
+constexpr absl::Duration kTellLimit = absl::Seconds(6);
+
 int64_t NumberOr0(const char* text) {
   int64_t number = 0;
   if (text != nullptr) {
@@ -39,14 +49,36 @@ int64_t NumberOr0(const char* text) {
   return number;
 }
 
-// How little an end says about what went wrong: who starts the ranks ends the others when one has
-// failed, by SIGTERM and then by SIGKILL; SIGKILL is also how a process without memory ends.
-int TellsLess(const RankEnd& end) {
-  if (!end.wait_status) {
-    return 3;
+// What the reader of the progress file says: what is newer, and its problem.
+std::string LookOf(ProgressFile& file) {
+  v1::WorkerState look;
+  if (file.Look()) {
+    look.mutable_progress()->set_step(file.newest()->step);
+    look.mutable_progress()->set_step_time_milliseconds(file.newest()->step_time_milliseconds);
+    look.mutable_progress()->set_tokens_per_second(file.newest()->tokens_per_second);
   }
-  const int signal_number = WIFSIGNALED(*end.wait_status) ? WTERMSIG(*end.wait_status) : 0;
-  return signal_number == SIGTERM || signal_number == SIGINT ? 2 : signal_number == SIGKILL ? 1 : 0;
+  look.set_progress_problem(file.problem());
+  return look.SerializeAsString();
+}
+
+// Whether a signal is for the command. The terminal sends its own to the command as well, but for a
+// hangup, of which it tells the leader of the session alone.
+bool IsForTheCommand(const signalfd_siginfo& info) {
+  const auto number = static_cast<int>(info.ssi_signo);
+  if (info.ssi_code == SI_KERNEL) {
+    return (number == SIGHUP || number == SIGCONT) && getsid(0) == getpid();
+  }
+  return true;
+}
+
+void PassOn(const signalfd_siginfo& info, pid_t to) {
+  const auto number = static_cast<int>(info.ssi_signo);
+  if (info.ssi_code == SI_QUEUE) {
+    // With the value that came with it.
+    sigqueue(to, number, {.sival_ptr = reinterpret_cast<void*>(info.ssi_ptr)});
+  } else {
+    kill(to, number);
+  }
 }
 
 class Supervisor {
@@ -56,15 +88,20 @@ class Supervisor {
         child_(child),
         signals_(signals),
         port_(settings.port),
-        ranks_("/proc", getpid(), settings.ranks),
-        progress_(settings.progress_path),
-        started_(absl::Now()) {
+        ranks_("/proc"),
+        finder_([root = getpid(), &settings] {
+          return FormatRankProcesses(FindRankProcesses("/proc", root, settings.ranks));
+        }),
+        progress_([file = std::make_shared<ProgressFile>(settings.progress_path)] {
+          return LookOf(*file);
+        }),
+        started_(SteadyNow()) {
     state_.set_job(settings.job);
     state_.set_epoch(settings.epoch);
     state_.set_first_rank(settings.ranks.first);
     state_.set_ranks(settings.ranks.count);
     state_.set_launcher_version(settings.version);
-    state_.set_started_unix_nanos(absl::ToUnixNanos(started_));
+    state_.set_started_unix_nanos(absl::ToUnixNanos(WallNow()));
   }
 
   // The wait status of the command.
@@ -72,14 +109,17 @@ class Supervisor {
     port_.Set(state_);
     while (!ended_) {
       Wait();
-      Look(absl::Now());
+      Look(SteadyNow());
     }
     return *ended_;
   }
 
  private:
   void Wait() {
-    std::vector<pollfd> waited = {{.fd = signals_, .events = POLLIN}};
+    std::vector<pollfd> waited = {{.fd = signals_, .events = POLLIN},
+                                  {.fd = finder_.descriptor(), .events = POLLIN},
+                                  {.fd = progress_.descriptor(), .events = POLLIN}};
+    const size_t first_rank = waited.size();
     for (const int descriptor : ranks_.descriptors()) {
       waited.push_back({.fd = descriptor, .events = POLLIN});
     }
@@ -88,23 +128,39 @@ class Supervisor {
       return;
     }
     // Time of the event, before anything else is done about it.
-    const absl::Time now = absl::Now();
+    const absl::Time now = WallNow();
     if (waited[0].revents != 0) {
       TakeSignals();
     }
     std::vector<RankEnd> ends;
-    for (size_t i = 1; i < waited.size(); ++i) {
+    for (size_t i = first_rank; i < waited.size(); ++i) {
       if (const auto end = waited[i].revents != 0 ? ranks_.TakeEnd(waited[i].fd) : std::nullopt) {
         ends.push_back(*end);
       }
     }
-    // Of those that ended since the last look, the one that was not told to end comes first.
-    std::ranges::stable_sort(ends, {}, TellsLess);
-    for (const RankEnd& end : ends) {
-      NoteRankEnd(end, now);
+    if (cause_.Note(ends, now) && !state_.has_first_cause()) {
+      *state_.mutable_first_cause() = *cause_.end();
+      state_.set_unknown_ends(cause_.unknown_ends());
+      port_.Set(state_);
     }
     if (ended_) {
       NoteExit(now);
+    } else {
+      TakeAnswers();
+    }
+  }
+
+  void TakeAnswers() {
+    if (const auto answer = finder_.Take()) {
+      std::vector<RankProcess> found = ParseRankProcesses(*answer);
+      // Where the launcher's own environment names a rank, theirs does, too.
+      std::erase_if(found, [this](const RankProcess& process) {
+        return process.pid == finder_.pid() || process.pid == progress_.pid();
+      });
+      ranks_.Add(found);
+    }
+    if (const auto answer = progress_.Take(); answer && NoteProgress(*answer)) {
+      port_.Set(state_);
     }
   }
 
@@ -114,9 +170,8 @@ class Supervisor {
       const auto number = static_cast<int>(info.ssi_signo);
       if (number == SIGCHLD) {
         Reap();
-      } else if (info.ssi_code != SI_KERNEL) {
-        // What the kernel itself sends comes from the terminal, to the command as well.
-        kill(child_, number);
+      } else if (IsForTheCommand(info)) {
+        PassOn(info, child_);
       }
     }
   }
@@ -129,68 +184,85 @@ class Supervisor {
         ended_ = status;
       }
       ranks_.NoteReaped(pid, status);
+      finder_.NoteReaped(pid);
+      progress_.NoteReaped(pid);
     }
-  }
-
-  static void Fill(v1::ProcessEnd& end, int64_t rank, std::optional<int> status, absl::Time now) {
-    end.set_time_unix_nanos(absl::ToUnixNanos(now));
-    end.set_rank(rank);
-    if (!status) {
-      end.set_exit_code(-1);
-    } else if (WIFSIGNALED(*status)) {
-      end.set_exit_code(128 + WTERMSIG(*status));
-      end.set_signal(WTERMSIG(*status));
-    } else {
-      end.set_exit_code(WEXITSTATUS(*status));
-    }
-  }
-
-  void NoteRankEnd(const RankEnd& end, absl::Time now) {
-    const bool well = end.wait_status && *end.wait_status == 0;
-    // An end that nobody can tell anything about is no evidence of a failure.
-    if (well || !end.wait_status || state_.has_first_cause()) {
-      return;
-    }
-    Fill(*state_.mutable_first_cause(), end.rank, end.wait_status, now);
-    port_.Set(state_);
   }
 
   void NoteExit(absl::Time now) {
-    Fill(*state_.mutable_exit(), -1, ended_, now);
+    FillProcessEnd(*state_.mutable_exit(), -1, ended_, now);
     if (*ended_ != 0 && !state_.has_first_cause()) {
       *state_.mutable_first_cause() = state_.exit();
+      state_.set_unknown_ends(cause_.unknown_ends());
     }
     if (!settings_.progress_path.empty()) {
-      LookAtProgress(now);
+      TakeLastProgress();
     }
     port_.Set(state_);
   }
 
-  void Look(absl::Time now) {
+  // What the command wrote just before it ended. A reader that is stuck already is not waited for.
+  void TakeLastProgress() {
+    const base::SteadyTime now = SteadyNow();
+    const auto since = progress_.waiting_since();
+    if (since && now - *since > kLastLook) {
+      return;
+    }
+    if (since) {
+      // This look may have begun before the last line was written.
+      if (const auto answer = progress_.TakeWithin(kLastLook)) {
+        NoteProgress(*answer);
+      }
+    }
+    progress_.Ask(SteadyNow());
+    if (const auto answer = progress_.TakeWithin(kLastLook - (SteadyNow() - now))) {
+      NoteProgress(*answer);
+    }
+  }
+
+  void Look(base::SteadyTime now) {
     port_.Tick(now);
-    if (ended_ || now < next_look_) {
+    if (ended_ || (next_look_ && now < *next_look_)) {
       return;
     }
     next_look_ =
         now + (now - started_ < kYoung ? absl::Milliseconds(kTickMilliseconds) : kLookPeriod);
-    ranks_.Scan();
-    if (!settings_.progress_path.empty() && LookAtProgress(now)) {
+    if (settings_.ranks.count > 0) {
+      finder_.Ask(now);
+    }
+    if (!settings_.progress_path.empty()) {
+      progress_.Ask(now);
+      NoteSilence(now);
+    }
+  }
+
+  // A file system that lets nothing come back is a problem until it does.
+  void NoteSilence(base::SteadyTime now) {
+    const auto since = progress_.waiting_since();
+    if (!since || now - *since < kSilence) {
+      return;
+    }
+    const std::string problem =
+        settings_.progress_path + ": its file system does not answer; is its server there?";
+    if (state_.progress_problem() != problem) {
+      state_.set_progress_problem(problem);
       port_.Set(state_);
     }
   }
 
-  bool LookAtProgress(absl::Time now) {
-    const bool newer = progress_.Look();
-    if (newer) {
-      v1::Progress& told = *state_.mutable_progress();
-      told.set_step(progress_.newest()->step);
-      told.set_step_time_milliseconds(progress_.newest()->step_time_milliseconds);
-      told.set_tokens_per_second(progress_.newest()->tokens_per_second);
-      told.set_time_unix_nanos(absl::ToUnixNanos(now));
+  // True when there is something new to tell.
+  bool NoteProgress(const std::string& answer) {
+    v1::WorkerState look;
+    if (!look.ParseFromString(answer)) {
+      return false;
     }
-    const bool problem_changed = state_.progress_problem() != progress_.problem();
-    state_.set_progress_problem(progress_.problem());
-    return newer || problem_changed;
+    if (look.has_progress()) {
+      *state_.mutable_progress() = look.progress();
+      state_.mutable_progress()->set_time_unix_nanos(absl::ToUnixNanos(WallNow()));
+    }
+    const bool problem_changed = state_.progress_problem() != look.progress_problem();
+    state_.set_progress_problem(look.progress_problem());
+    return look.has_progress() || problem_changed;
   }
 
   const SupervisorSettings& settings_;
@@ -198,9 +270,11 @@ class Supervisor {
   const int signals_;
   PortClient port_;
   RankWatch ranks_;
-  ProgressFile progress_;
-  const absl::Time started_;
-  absl::Time next_look_ = absl::InfinitePast();
+  FirstCause cause_;
+  SideProcess finder_;
+  SideProcess progress_;
+  const base::SteadyTime started_;
+  std::optional<base::SteadyTime> next_look_;
   v1::WorkerState state_;
   std::optional<int> ended_;
 };
@@ -212,6 +286,34 @@ void TellWorkersOf(const SupervisorSettings& settings) {
   if (!hosts.empty()) {
     hosts.erase(hosts.begin());  // this pod
     TellWorkersTheEnd(hosts, settings.remote);
+  }
+}
+
+bool AsksToEnd(int signals) {
+  constexpr std::array<uint32_t, 4> kEnds = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
+  signalfd_siginfo info{};
+  bool asked = false;
+  while (read(signals, &info, sizeof(info)) == sizeof(info)) {
+    asked |= std::ranges::find(kEnds, info.ssi_signo) != kEnds.end();
+  }
+  return asked;
+}
+
+// The command has ended well; who asks this process to end meanwhile does not wait for workers.
+void TellWorkers(const SupervisorSettings& settings, int signals) {
+  SideProcess teller([&settings] {
+    TellWorkersOf(settings);
+    return std::string();
+  });
+  teller.Ask(SteadyNow());
+  const base::SteadyTime end = SteadyNow() + kTellLimit;
+  while (teller.descriptor() >= 0 && !teller.Take() && SteadyNow() < end) {
+    std::array<pollfd, 2> waited = {pollfd{.fd = teller.descriptor(), .events = POLLIN},
+                                    pollfd{.fd = signals, .events = POLLIN}};
+    if (poll(waited.data(), waited.size(), kTickMilliseconds) > 0 && waited[1].revents != 0 &&
+        AsksToEnd(signals)) {
+      return;
+    }
   }
 }
 
@@ -253,7 +355,7 @@ void Supervise(const std::vector<std::string>& command, const SupervisorSettings
     status = Supervisor(settings, *child, signals).Run();
   }
   if (status == 0 && settings.ranks.first == 0 && !settings.remote.key_path.empty()) {
-    TellWorkersOf(settings);
+    TellWorkers(settings, signals);
   }
   EndLike(status);
 }

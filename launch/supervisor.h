@@ -11,10 +11,18 @@
 // none stays as a zombie, whether or not it is the first process of its container. When the command
 // ends, it ends: what the command left behind is the container's business, as without a launcher.
 //
-// Signals go to the command alone, except those that the terminal has sent to both already.
+// Signals go to the command alone, also those that usually report a fault (SIGSEGV, SIGABRT) when
+// somebody sends them, except those that the terminal has sent to both already; a hangup, which the
+// terminal tells the leader of its session alone, is handed on by a launcher that is the leader.
+// SIGKILL, which nobody can hand on, ends the command with the launcher. SIGSTOP stops the launcher
+// alone, and a SIGCHLD that somebody sends is taken for what the kernel says about the command:
+// these two do not reach it.
+//
+// What may hang does so beside the launcher (side_process.h): the progress file and the search for
+// ranks. Intervals are of the monotonic clock; the wall clock is in reports only.
 //
 // Thread-safety: for a program of one thread. Cost: asleep but for a look at the processes each
-// second (each 100 ms in the first ten), and at the progress file.
+// second (each 100 ms in the first ten), and at the progress file; two processes for these.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,8 @@ _BANNED = [
     (r"\b(?:system_clock|steady_clock|high_resolution_clock)::now\b|\babsl::(?:Now|GetCurrentTimeNanos)\s*\(|\bclock_gettime\b"
      r"|\bgettimeofday\b|(?<![\w.>:])time\s*\(\s*(?:0|NULL|nullptr)\s*\)",
      "base::Clock, handed in",
-     {"base/clock.cc": "is that class", "test/bench/": "benchmarks read the CPU's clock too", **_LAUNCH,
+     {"base/clock.cc": "is that class", "test/bench/": "benchmarks read the CPU's clock too",
+      "launch/clocks.cc": "is that of a program that links little: intervals are of SteadyNow()", "test/launch/": "waits for other processes",
       "agent/device_plugin.cc": "gRPC's deadlines are of this clock", "agent/pod_resources.cc": "the same", "test/agent/": "the same"}),
     (r"\bsleep_(?:for|until)\b|\babsl::SleepFor\b|\b(?:u|nano)?sleep\s*\(", "Executor::PostAfter, or a Notification in a test", _LAUNCH),
     (r"\bstd::(?:basic_)?regex\b", "a hand-written scan or absl: std::regex is slow and recurses over its input", {}),

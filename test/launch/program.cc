@@ -21,7 +21,8 @@ constexpr int kWaitMilliseconds = 10'000;
 }  // namespace
 
 Program::Program(const std::vector<std::string>& arguments,
-                 const std::map<std::string, std::string>& environment, std::string input) {
+                 const std::map<std::string, std::string>& environment, std::string input,
+                 bool close_input) {
   std::array<int, 2> output{};
   std::array<int, 2> feed{};
   if (pipe2(output.data(), O_CLOEXEC) != 0 || pipe2(feed.data(), O_CLOEXEC) != 0) {
@@ -48,8 +49,14 @@ Program::Program(const std::vector<std::string>& arguments,
   close(output[1]);
   close(feed[0]);
   output_ = output[0];
+  // A program need not read what it is given.
+  const auto before = signal(SIGPIPE, SIG_IGN);
   [[maybe_unused]] const ssize_t written = write(feed[1], input.data(), input.size());
-  close(feed[1]);
+  signal(SIGPIPE, before);
+  input_ = feed[1];
+  if (close_input) {
+    CloseInput();
+  }
 }
 
 Program::~Program() {
@@ -58,6 +65,14 @@ Program::~Program() {
     waitpid(pid_, nullptr, 0);
   }
   close(output_);
+  CloseInput();
+}
+
+void Program::CloseInput() {
+  if (input_ >= 0) {
+    close(input_);
+  }
+  input_ = -1;
 }
 
 void Program::Signal(int number) const {

@@ -24,11 +24,13 @@ struct ProgramEnd {
 class Program {
  public:
   Program(const std::vector<std::string>& arguments,
-          const std::map<std::string, std::string>& environment = {}, std::string input = {});
+          const std::map<std::string, std::string>& environment = {}, std::string input = {},
+          bool close_input = true);
   ~Program();
 
   pid_t pid() const { return pid_; }
   void Signal(int number) const;
+  void CloseInput();
   // Reads until both streams have ended.
   ProgramEnd End();
   // What was printed so far contains `text`; false after ten seconds.
@@ -38,6 +40,7 @@ class Program {
   bool ReadSome(int milliseconds);
 
   pid_t pid_ = -1;
+  int input_ = -1;
   int output_ = -1;
   std::string read_;
 };

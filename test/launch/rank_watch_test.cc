@@ -66,7 +66,7 @@ class RankWatchTest : public ::testing::Test {
   // Scans until `count` ranks are seen.
   void ScanFor(RankWatch& watch, size_t count) {
     for (int i = 0; i < 500 && watch.watched() < count; ++i) {
-      watch.Scan();
+      watch.Add(FindRankProcesses("/proc", getpid(), ranks_));
       usleep(10'000);
     }
     ASSERT_EQ(watch.watched(), count);
@@ -86,11 +86,13 @@ class RankWatchTest : public ::testing::Test {
   }
 
   pid_t child_ = -1;
+  RankRange ranks_;
 };
 
 TEST_F(RankWatchTest, TellsHowTheRankOfAnotherParentEnded) {
   Start("RANK=9 sh -c 'sleep 0.3; exit 3' & wait; sleep 60");
-  RankWatch watch("/proc", getpid(), {.first = 8, .count = 4});
+  ranks_ = {.first = 8, .count = 4};
+  RankWatch watch("/proc");
   ScanFor(watch, 1);
   const RankEnd end = NextEnd(watch);
   EXPECT_EQ(end.rank, 9);
@@ -100,10 +102,11 @@ TEST_F(RankWatchTest, TellsHowTheRankOfAnotherParentEnded) {
 
 TEST_F(RankWatchTest, TakesTheTopmostProcessOfARank) {
   Start("RANK=8 sh -c 'sleep 60 & sleep 60 & wait' & wait");
-  RankWatch watch("/proc", getpid(), {.first = 8, .count = 1});
+  ranks_ = {.first = 8, .count = 1};
+  RankWatch watch("/proc");
   ScanFor(watch, 1);
   for (int i = 0; i < 20; ++i) {
-    watch.Scan();
+    watch.Add(FindRankProcesses("/proc", getpid(), ranks_));
     usleep(10'000);
   }
   EXPECT_EQ(watch.watched(), 1U);
@@ -111,14 +114,41 @@ TEST_F(RankWatchTest, TakesTheTopmostProcessOfARank) {
 
 TEST_F(RankWatchTest, LeavesForeignRanksAlone) {
   Start("RANK=7 sleep 60 & RANK=12 sleep 60 & RANK=10 sleep 60 & wait");
-  RankWatch watch("/proc", getpid(), {.first = 8, .count = 4});
+  ranks_ = {.first = 8, .count = 4};
+  RankWatch watch("/proc");
   ScanFor(watch, 1);
+}
+
+TEST_F(RankWatchTest, TakesNobodyElseForTheOneItFound) {
+  Start("RANK=8 exec sleep 60");
+  std::vector<RankProcess> found;
+  for (int i = 0; i < 500 && found.empty(); ++i) {
+    usleep(10'000);
+    found = FindRankProcesses("/proc", getpid(), {.first = 8, .count = 1});
+  }
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(ParseRankProcesses(FormatRankProcesses(found)), found);
+  RankWatch watch("/proc");
+  // As if the number had been given to another process since the search.
+  ++found[0].started;
+  watch.Add(found);
+  EXPECT_EQ(watch.watched(), 0U);
+  --found[0].started;
+  watch.Add(found);
+  watch.Add(found);
+  EXPECT_EQ(watch.watched(), 1U);
+}
+
+TEST(ParseRankProcesses, LeavesOutWhatIsNone) {
+  EXPECT_EQ(ParseRankProcesses("1 2 3\nx 2 3\n1 2\n\n 1 2 3\n1 2 3 4\n4 5 6"),
+            (std::vector<RankProcess>{{1, 2, 3}, {4, 5, 6}}));
 }
 
 TEST_F(RankWatchTest, BelievesWhatTheLauncherItselfHasReaped) {
   Start("RANK=8 exec sh -c 'exit 0'");
   usleep(100'000);
-  RankWatch watch("/proc", getpid(), {.first = 8, .count = 1});
+  ranks_ = {.first = 8, .count = 1};
+  RankWatch watch("/proc");
   EXPECT_FALSE(watch.TakeEnd(12345));
   watch.NoteReaped(1, 0);  // not watched: forgotten at once
 }

@@ -2,6 +2,7 @@
 // told.
 #include "launch/supervisor.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,6 +14,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "launch/copy_self.h"
+#include "launch/process_tree.h"
 #include "test/launch/program.h"
 
 namespace asterism::launch {
@@ -160,6 +163,52 @@ TEST(Supervisor, TellsProgress) {
   EXPECT_EQ(told->progress().tokens_per_second(), 8);
 }
 
+TEST(Supervisor, TellsTheLastProgress) {
+  FakeAgent agent;
+  const std::string path = ::testing::TempDir() + "last-progress-" + std::to_string(getpid());
+  // Nothing looks at the file between the line and the end.
+  Program program({"sh", "-c", "echo '{\"step\": 99}' > $0", path},
+                  {{"ASTERISM_PORT", agent.path()}, {"ASTERISM_PROGRESS_FILE", path}});
+  const auto last = agent.Await([](const v1::WorkerState& state) { return state.has_exit(); });
+  std::filesystem::remove(path);
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->progress().step(), 99);
+}
+
+// What looks for ranks and at files has the launcher's environment, and so the name of a rank.
+TEST(Supervisor, TakesItsOwnProcessesForNoRank) {
+  FakeAgent agent;
+  Program program({"sh", "-c", "echo ready; read line; exit 0"},
+                  {{"ASTERISM_PORT", agent.path()},
+                   {"ASTERISM_PROGRESS_FILE", "/no/such/file"},
+                   {"ASTERISM_RANK_FIRST", "8"},
+                   {"ASTERISM_RANKS", "1"},
+                   {"RANK", "8"}},
+                  "", /*close_input=*/false);
+  ASSERT_TRUE(program.Prints("ready"));
+  std::vector<pid_t> own;
+  for (int i = 0; i < 500 && own.size() < 2; ++i) {
+    usleep(20'000);
+    own.clear();
+    for (const pid_t below : ProcessesBelow("/proc", program.pid())) {
+      const auto words = ReadProcFile("/proc/" + std::to_string(below) + "/cmdline", 1'000);
+      if (words && words->starts_with(ASTERISM_LAUNCH)) {
+        own.push_back(below);
+      }
+    }
+  }
+  ASSERT_EQ(own.size(), 2U);
+  usleep(500'000);  // some searches
+  for (const pid_t pid : own) {
+    kill(pid, SIGKILL);
+  }
+  usleep(500'000);
+  program.CloseInput();
+  const auto last = agent.Await([](const v1::WorkerState& state) { return state.has_exit(); });
+  ASSERT_TRUE(last);
+  EXPECT_FALSE(last->has_first_cause()) << last->first_cause().DebugString();
+}
+
 TEST(SettingsFromEnvironment, ForgivesNonsense) {
   const auto nothing = SettingsFromEnvironment([](const char*) { return nullptr; });
   EXPECT_EQ(nothing.epoch, 0);
@@ -182,7 +231,36 @@ TEST(CopySelf, PutsAWorkingProgramThere) {
   const ProgramEnd end = Program({"copy", folder + "/absent"}).End();
   EXPECT_EQ(WEXITSTATUS(end.wait_status), 1);
   EXPECT_THAT(end.output, HasSubstr("No such file"));
+  EXPECT_THAT(end.output, HasSubstr("mount a volume"));
   std::filesystem::remove_all(folder);
+}
+
+TEST(CopySelf, SaysWhatToDoAboutAFolderThatTakesNothing) {
+  const std::string folder = ::testing::TempDir() + "launch-full-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  const auto into = [&folder](const std::string& options) {
+    return Program({"--", "unshare", "-Urm", "sh", "-c",
+                    "mount -t tmpfs -o " + options + " none \"$0\" || exit 33; exec " +
+                        ASTERISM_LAUNCH + " copy \"$0\"",
+                    folder})
+        .End();
+  };
+  const ProgramEnd full = into("size=64k");
+  const ProgramEnd fixed = into("ro");
+  std::filesystem::remove_all(folder);
+  if (WEXITSTATUS(full.wait_status) != 1) {
+    GTEST_SKIP() << "this machine lets us mount no tmpfs: " << full.output;
+  }
+  EXPECT_THAT(full.output, HasSubstr("emptyDir.sizeLimit"));
+  EXPECT_EQ(WEXITSTATUS(fixed.wait_status), 1);
+  EXPECT_THAT(fixed.output, HasSubstr("mount the volume writable"));
+}
+
+TEST(RemedyForCopy, KnowsWhatFoldersOfPodsDo) {
+  for (const int error : {ENOSPC, EDQUOT, EFBIG, EROFS, ENOENT, ENOTDIR, EACCES, EPERM, ENOMEM}) {
+    EXPECT_NE(RemedyForCopy(error), "") << error;
+  }
+  EXPECT_EQ(RemedyForCopy(EIO), "");
 }
 
 }  // namespace
