@@ -65,6 +65,9 @@ std::string SmallerPods(const PlacementRequest& request, const Ledger& ledger,
         rule.block_pods *= parts;
       }
     }
+    for (ApartRule& rule : smaller.apart) {
+      rule.pods_max = std::min(rule.pods_max, request.pods) * parts;
+    }
     if (FitsWith(smaller, ledger, engine, Capacity::kFree)) {
       return fmt::format("{} of {} would start now", Counted(smaller.pods, "pod"),
                          Counted(gpus / parts, "GPU"));

@@ -116,6 +116,17 @@ TEST(Apart, NoDomainTakesMoreThanOneFailureMayTake) {
   EXPECT_EQ(
       Describe(Place(request, cluster.ledger())),
       "NotNow needs 4 pods with at most 1 pod in one leaf, more domains with room are needed");
+  // Smaller pods are as many more in a domain.
+  TestCluster halves = SixteenNodes();
+  for (int i = 0; i < 16; ++i) {
+    halves.Occupy((i < 10 ? "n0" : "n") + std::to_string(i), 4);
+  }
+  PlacementRequest wide = halves.Request(4, 8);
+  wide.apart = {{1, 1}};
+  const PlacementOutcome waits = Place(wide, halves.ledger());
+  ASSERT_TRUE(std::holds_alternative<NotNow>(waits)) << Describe(waits);
+  EXPECT_THAT(std::get<NotNow>(waits).nearest_change,
+              ::testing::HasSubstr("8 pods of 4 GPUs would start now"));
   // Blocks of two that stay together and a leaf that takes one pod: nowhere.
   request = cluster.Request(4, 8);
   request.rules = {{1, 2, true}};
