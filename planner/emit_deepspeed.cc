@@ -100,7 +100,12 @@ absl::Status ParseBatches(const FieldTable& fields, ParallelPlan& plan) {
 SettingList EmitDeepSpeed(const LaunchPlan& launch) {
   const ParallelPlan& plan = launch.plan;
   SettingList list;
-  list.Whole("train_batch_size", plan.global_batch);
+  // Without a caller's mpu DeepSpeed takes the tensor ranks for data ranks when it multiplies the
+  // three, and would refuse the right product: the other two are enough. The engine of a pipeline
+  // brings one.
+  if (plan.degrees.tensor == 1 || plan.degrees.pipeline > 1) {
+    list.Whole("train_batch_size", plan.global_batch);
+  }
   list.Whole("train_micro_batch_size_per_gpu", plan.micro_batch);
   list.Whole("gradient_accumulation_steps", plan.MicroBatches());
   list.Boolean("bf16.enabled", true);

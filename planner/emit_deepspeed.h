@@ -8,8 +8,9 @@
 //   ASSIGN_OR_RETURN(LaunchPlan launch, ParseDeepSpeed(fields, {.gpus = 64, .sequence = 4096}));
 //
 // The file knows neither the GPUs nor the sequence; they are the job's. ZeRO's stage is the
-// sharding, Ulysses' degree the context, MiCS' shards the replicas. Full recompute is
-// pipeline.activation_checkpoint_interval 1 in a pipeline, else the section
+// sharding, Ulysses' degree the context, MiCS' shards the replicas. With tensor ranks and no
+// pipeline the batch of all is left out: it is the product of the other two and the data ranks.
+// Full recompute is pipeline.activation_checkpoint_interval 1 in a pipeline, else the section
 // activation_checkpointing (the model's code has to call it). Names: DeepSpeed 0.19.6.
 //
 // Errors: a value of a wrong kind, or three batch sizes that do not multiply out; names field and

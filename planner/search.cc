@@ -233,12 +233,31 @@ class PlanSearch {
     }
   }
 
+  // Experts that are spread only add an exchange to a micro-batch: what is too slow without needs
+  // no look with.
   void AddExpertDegrees(Degrees degrees) {
+    Subtree subtree{.plans = PlansWith(degrees)};
+    if (degrees.pipeline > request_.model.layers || subtree.plans == 0) {
+      return;
+    }
+    degrees.expert = 1;
+    subtree.bound = SteadyBound(degrees);
+    const bool hopeless = subtree.bound > Worst();
     for (const int64_t expert : expert_degrees_) {
-      if (Allows(request_.fixed.expert, expert) &&
-          degrees.Gpus() % (degrees.pipeline * expert) == 0) {
-        degrees.expert = expert;
-        AddSubtree(degrees);
+      if (!Allows(request_.fixed.expert, expert) ||
+          degrees.Gpus() % (degrees.pipeline * expert) != 0) {
+        continue;
+      }
+      outcome_.certificate.space += subtree.plans;
+      degrees.expert = expert;
+      subtree.degrees = degrees;
+      if (!hopeless && expert > 1) {
+        subtree.bound = SteadyBound(degrees);
+      }
+      if (hopeless || subtree.bound > Worst()) {
+        Prune(subtree);
+      } else {
+        Push(subtree);
       }
     }
   }
@@ -296,24 +315,6 @@ class PlanSearch {
       batches->second = MicroBatches(degrees).size();
     }
     return batches->second * shapes->second * recomputes_.size() * shardings_.size();
-  }
-
-  void AddSubtree(const Degrees& degrees) {
-    if (degrees.pipeline > request_.model.layers) {
-      return;
-    }
-    Subtree subtree{.degrees = degrees};
-    subtree.plans = PlansWith(degrees);
-    if (subtree.plans == 0) {
-      return;
-    }
-    outcome_.certificate.space += subtree.plans;
-    subtree.bound = SteadyBound(degrees);
-    if (subtree.bound > Worst()) {
-      Prune(subtree);
-    } else {
-      Push(subtree);
-    }
   }
 
   void Push(const Subtree& subtree) {

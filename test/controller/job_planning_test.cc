@@ -212,8 +212,11 @@ TEST_F(JobPlanningTest, DeepSpeedFindsItsFileInThePod) {
   const json pod = cluster_.PodsOf("zero").begin()->second;
   const json file =
       json::parse(pod["metadata"]["annotations"]["asterism.dev/plan-file"].get<std::string>());
-  EXPECT_EQ(file["train_batch_size"], 128);
-  EXPECT_EQ(file["train_micro_batch_size_per_gpu"], PlanOf("zero")["microBatchSize"]);
+  const json plan = PlanOf("zero");
+  EXPECT_EQ(file["train_micro_batch_size_per_gpu"], plan["microBatchSize"]);
+  EXPECT_EQ(plan["microBatchSize"].get<int64_t>() * plan["degrees"]["data"].get<int64_t>() *
+                file["gradient_accumulation_steps"].get<int64_t>(),
+            128);
   EXPECT_THAT(pod["spec"]["volumes"].dump(),
               HasSubstr("metadata.annotations['asterism.dev/plan-file']"));
   EXPECT_EQ(VariableOf(pod, "ASTERISM_PLAN_FILE"), "/etc/asterism-plan/deepspeed.json");

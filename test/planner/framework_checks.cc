@@ -189,9 +189,10 @@ Complaints DeepSpeedComplaints(const std::string& text, const ModelSpec& model, 
   const int64_t c = whole("/sequence_parallel_size", 1);
   const int64_t stage = whole("/zero_optimization/stage", 0);
   out.Assert(world % (t * p * c) == 0, "world size");
-  out.Assert(file["train_batch_size"] == whole("/train_micro_batch_size_per_gpu", 0) *
-                                             whole("/gradient_accumulation_steps", 0) *
-                                             (world / (t * p * c)),
+  out.Assert(!file.contains("train_batch_size") ||
+                 file["train_batch_size"] == whole("/train_micro_batch_size_per_gpu", 0) *
+                                                 whole("/gradient_accumulation_steps", 0) *
+                                                 (world / (t * p * c)),
              "train_batch_size is not the product");
   out.Assert(t == 1 || stage <= 2, "autotp and ZeRO-3");
   out.Assert(p == 1 || stage < 2, "ZeRO-2 and ZeRO-3 with a pipeline");

@@ -95,7 +95,8 @@ def deepspeed_finds_the_file_of_its_plan_in_the_pod(cluster):
         path = _variables(pod)["ASTERISM_PLAN_FILE"]
         require(path in _words(pod), f"the file is named: {_words(pod)}")
         file = json.loads(pod["metadata"]["annotations"]["asterism.dev/plan-file"])
-        require_equal(file["train_batch_size"], 128, "the batch of the file")
+        batch = file["train_micro_batch_size_per_gpu"] * file["gradient_accumulation_steps"] * job.status()["plan"]["degrees"]["data"]
+        require_equal(batch, 128, "the batch of the file")
 
 
 @scenario()
