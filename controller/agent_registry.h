@@ -11,7 +11,12 @@
 // the pod turns out to be on the agent's node (operators::WorkerReport.node). Devices that kubelet
 // could not tell stay as they were known.
 //
-// Bounds: 4,096 devices a node; of an agent that is gone, devices are kept until its node is.
+// What an agent measures becomes a report for the topology (measured_node.h); where a measurement
+// is lost, all of it is asked for once.
+//
+// Bounds: 4,096 devices a node; of an agent that is gone, devices and what it measured are kept
+// until its node is. A measurement beyond its bounds is dropped with a line in the log: the other
+// frames of its agent are worth more than the end of the stream.
 //
 // Thread-safety: core executor, but for holders(). Cost: O(devices) a report, on change only.
 #pragma once
@@ -30,6 +35,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/snapshot.h"
+#include "controller/measured_node.h"
 #include "operator/worker_reports.h"
 
 namespace asterism::controller {
@@ -53,6 +59,9 @@ class AgentRegistry {
     operators::WorkerReports& reports;
     std::function<void(std::string_view pod_uid)> on_report;
     std::function<void(const NodeNote&)> tell;
+    // Later reports have higher generations, whatever agents count.
+    std::function<void(topology::NodeReport)> on_measured;
+    std::function<void(const std::string& node)> on_heard;
   };
 
   // `gpu_resources`: whose devices are GPUs.
@@ -64,6 +73,9 @@ class AgentRegistry {
   // Frames of a stream that has been replaced are dropped. An error: the frame makes no sense.
   absl::Status OnDevices(uint64_t stream, const v1::DeviceReport& report);
   absl::Status OnPod(uint64_t stream, const v1::PodReport& report);
+  // True: one was lost, and the agent is to tell all parts.
+  bool OnMeasurement(uint64_t stream, const v1::NodeMeasurement& measurement);
+  void OnBeat(uint64_t stream);
   // The node is gone from the API server.
   void ForgetNode(std::string_view node);
   // Another process leads: what was told goes there now.
@@ -81,6 +93,8 @@ class AgentRegistry {
     std::map<std::string, std::string> holder_by_device;  // id -> "namespace/pod", or ""
     std::set<std::string> unhealthy;                      // ids
     bool told = false;                                    // devices came at least once
+    std::unique_ptr<MeasuredNode> measured;               // null: nothing was
+    bool asked = false;  // for all parts, and they did not come yet
   };
 
   Node* NodeOf(uint64_t stream);
@@ -92,6 +106,7 @@ class AgentRegistry {
   const std::vector<std::string> gpu_resources_;
   std::map<std::string, Node, std::less<>> nodes_;
   std::map<uint64_t, std::string> node_of_stream_;
+  uint64_t measurements_ = 0;  // since the start of the process
   base::SnapshotCell<DeviceHolders> holders_;
   base::Gauge& attached_gauge_;
   base::Gauge& unhealthy_gauge_;
