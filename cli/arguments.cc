@@ -310,7 +310,7 @@ const std::vector<VerbDescription>& AllVerbs() {
       {Verb::kDoctor,
        "doctor",
        "[FILE...]",
-       "what is wrong with the cabling: dumps of fabrics, hosts and clouds in plain words",
+       "what is wrong with the cabling, in plain words: of the live cluster, or of dumps",
        {kOutput, kServer, kCertificateAuthority, kControllerNamespace, kContext, kKubeconfig}},
       {Verb::kExplain,
        "explain",

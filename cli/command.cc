@@ -15,6 +15,7 @@
 #include "cli/cluster_objects.h"
 #include "cli/completion.h"
 #include "cli/controller_page.h"
+#include "cli/doctor_page.h"
 #include "cli/doctor_view.h"
 #include "cli/explain_view.h"
 #include "cli/job_outcome.h"
@@ -189,12 +190,36 @@ class Command {
                                          : kExitDone;
   }
 
-  // The controller's own findings have the form of DiagnosisJson. TODO(the controller has no page
-  // /doctorz): until it has, doctor needs files.
-  static absl::StatusOr<int> LiveDoctor() {
-    return absl::UnimplementedError(
-        "the controller does not publish findings yet: give dumps to examine, for example: kubectl "
-        "asterism doctor fabric.txt (with ibnetdiscover > fabric.txt on a host of the fabric)");
+  // What the controller finds in the cluster that it sees.
+  absl::StatusOr<int> LiveDoctor() {
+    ASSIGN_OR_RETURN(const std::string body, ControllerPage("/doctorz"));
+    const absl::StatusOr<DoctorPage> page = ParseDoctorPage(body);
+    if (!page.ok()) {
+      return absl::DataLossError(fmt::format(
+          "the controller's page /doctorz cannot be read: {} (compare the versions: kubectl "
+          "asterism version)",
+          Escaped(base::ToStd(page.status().message()))));
+    }
+    if (structured()) {
+      Show(topology::DiagnosisJson(page->diagnosis));
+    } else {
+      std::vector<Line> lines = DoctorLines(
+          page->diagnosis, {.width = around_.paper.width, .wide = wide(), .sources = false});
+      if (page->unknown_findings > 0) {
+        lines.emplace_back(
+            fmt::format("note: {} findings are of kinds that this version does not know",
+                        page->unknown_findings),
+            Tone::kWarn);
+      }
+      if (!page->leading) {
+        lines.emplace_back(
+            "note: the controller that answered does not lead: agents speak to the leader",
+            Tone::kWarn);
+      }
+      Show(lines);
+    }
+    return page->diagnosis.findings.empty() && page->unknown_findings == 0 ? kExitDone
+                                                                           : kExitFindings;
   }
 
   // "tj/llama" and "trainingjob/llama" are the job too, as in kubectl.

@@ -100,7 +100,7 @@ std::vector<Line> DoctorLines(const Diagnosis& diagnosis, const DoctorViewOption
     }
     AddKind({findings.begin() + static_cast<std::ptrdiff_t>(i),
              findings.begin() + static_cast<std::ptrdiff_t>(end)},
-            diagnosis.texts.size() > 1, options, lines);
+            options.sources && diagnosis.texts.size() > 1, options, lines);
     i = end;
   }
   if (findings.empty() && !diagnosis.unreadable) {

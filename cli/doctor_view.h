@@ -17,8 +17,9 @@
 namespace asterism::cli {
 
 struct DoctorViewOptions {
-  size_t width = 0;   // columns; 0: no limit
-  bool wide = false;  // every finding; else at most kFindingsShown of one kind
+  size_t width = 0;     // columns; 0: no limit
+  bool wide = false;    // every finding; else at most kFindingsShown of one kind
+  bool sources = true;  // names the text of each finding, where there are several
 };
 
 inline constexpr size_t kFindingsShown = 12;

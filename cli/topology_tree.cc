@@ -21,6 +21,9 @@ constexpr size_t kPageBytesMax = size_t{64} << 20;
 constexpr size_t kTreeLevelsMax = 16;
 constexpr size_t kDomainsMax = size_t{1} << 21;
 constexpr size_t kJobNamesMax = 64;
+// As topology/topology_keeper.h names them.
+constexpr std::string_view kOrigins[] = {"nvlink",   "fabric",     "label",
+                                         "declared", "remembered", "by-name"};
 constexpr int64_t kGpuCountMax = int64_t{1} << 40;
 
 int64_t CountIn(const JsonFields& fields, std::string_view name) {
@@ -40,6 +43,7 @@ class TreeReader {
     for (const JsonFields& fields : root.Objects("domains", kDomainsMax)) {
       AddDomain(fields);
     }
+    AddOrigins(root.Object("origins"));
     Link();
     RETURN_IF_ERROR(error_);
     return std::move(tree_);
@@ -65,10 +69,27 @@ class TreeReader {
                    .faulty = CountIn(gpus, "faulty")};
     domain.jobs = fields.Strings("jobs", kJobNamesMax);
     domain.job_count = CountIn(fields, "jobCount");
+    domain.source = fields.String("source").value_or("");
+    domain.health = fields.String("health").value_or("");
     if (!by_name_[*level].emplace(domain.name, tree_.domains[*level].size() - 1).second) {
       fields.Fail("name", fmt::format("\"{}\" stands there twice", domain.name));
     }
     parents_[*level].push_back(fields.String("parent").value_or(""));
+  }
+
+  void AddOrigins(const JsonFields& origins) {
+    for (const std::string& level : tree_.levels) {
+      const JsonFields counts = origins.Object(level);
+      LevelOrigins row{.level = level, .nodes = {}};
+      for (const std::string_view origin : kOrigins) {
+        if (const int64_t nodes = CountIn(counts, origin); nodes > 0) {
+          row.nodes.emplace_back(origin, nodes);
+        }
+      }
+      if (!row.nodes.empty()) {
+        tree_.origins.push_back(std::move(row));
+      }
+    }
   }
 
   void Link() {
@@ -94,19 +115,27 @@ class TreeReader {
 };
 
 ordered_json DomainJson(const TopologyTree& tree, size_t level, const TopologyDomain& domain) {
-  return {{"level", tree.levels[level]},
-          {"name", domain.name},
-          {"parent", domain.parent.has_value() ? tree.domains[level + 1][*domain.parent].name : ""},
-          {"nodes", domain.nodes},
-          {"unusableNodes", domain.unusable_nodes},
-          {"gpus",
-           {{"total", domain.gpus.total},
-            {"free", domain.gpus.free},
-            {"held", domain.gpus.held},
-            {"spare", domain.gpus.spare},
-            {"faulty", domain.gpus.faulty}}},
-          {"jobs", domain.jobs},
-          {"jobCount", domain.job_count}};
+  ordered_json row = {
+      {"level", tree.levels[level]},
+      {"name", domain.name},
+      {"parent", domain.parent.has_value() ? tree.domains[level + 1][*domain.parent].name : ""},
+      {"nodes", domain.nodes},
+      {"unusableNodes", domain.unusable_nodes},
+      {"gpus",
+       {{"total", domain.gpus.total},
+        {"free", domain.gpus.free},
+        {"held", domain.gpus.held},
+        {"spare", domain.gpus.spare},
+        {"faulty", domain.gpus.faulty}}},
+      {"jobs", domain.jobs},
+      {"jobCount", domain.job_count}};
+  if (!domain.source.empty()) {
+    row["source"] = domain.source;
+  }
+  if (!domain.health.empty()) {
+    row["health"] = domain.health;
+  }
+  return row;
 }
 
 }  // namespace
@@ -132,6 +161,11 @@ absl::StatusOr<TopologyTree> ParseTopologyTree(std::string_view text) {
 ordered_json TopologyJson(const TopologyTree& tree, std::optional<size_t> level) {
   ordered_json page = {
       {"leading", tree.leading}, {"version", tree.version}, {"levels", tree.levels}};
+  for (const LevelOrigins& row : tree.origins) {
+    for (const auto& [origin, nodes] : row.nodes) {
+      page["origins"][row.level][origin] = nodes;
+    }
+  }
   page["domains"] = ordered_json::array();
   for (size_t each = 0; each < tree.domains.size(); ++each) {
     if (level.has_value() && *level != each) {

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -40,6 +41,14 @@ struct TopologyDomain {
   GpuCounts gpus;
   std::vector<std::string> jobs;  // the first ones
   int64_t job_count = 0;
+  std::string source;  // who says which nodes are in it: "nvlink", "declared"; empty: not told
+  std::string health;  // of a node, where it is measured
+};
+
+// Nodes by who says in which domain of a level they are.
+struct LevelOrigins {
+  std::string level;
+  std::vector<std::pair<std::string, int64_t>> nodes;
 };
 
 struct TopologyTree {
@@ -47,6 +56,7 @@ struct TopologyTree {
   int64_t version = 0;
   std::vector<std::string> levels;                   // inner to outer
   std::vector<std::vector<TopologyDomain>> domains;  // by level
+  std::vector<LevelOrigins> origins;                 // of levels that have any
 
   std::optional<size_t> FindLevel(std::string_view name) const;
 };

@@ -48,6 +48,7 @@ class TopologyRenderer {
       AddChildren(top, tree_.domains[top][index], 1);
     }
     AddUnusable();
+    AddOrigins();
     if (!tree_.leading) {
       lines_.emplace_back(
           "note: the controller that answered does not lead; its picture may be "
@@ -124,9 +125,55 @@ class TopologyRenderer {
     line.Add(": ");
     AddCounts(domain.gpus, line);
     AddUnusableNodes(level, domain, line);
-    if ((options_.wide || options_.level.has_value()) && level == last_level_) {
-      AddJobs(domain, line);
+    if (options_.wide || options_.level.has_value()) {
+      if (!domain.source.empty()) {
+        line.Add(fmt::format(" [{}]", domain.source), Tone::kFaint);
+      }
+      if (domain.health == "degraded" || domain.health == "unhealthy") {
+        line.Add(fmt::format(" [{}]", domain.health), Tone::kBad);
+      }
+      if (level == last_level_) {
+        AddJobs(domain, line);
+      }
     }
+  }
+
+  // Which of it is measured, and which is what people say.
+  void AddOrigins() {
+    for (const LevelOrigins& row : tree_.origins) {
+      Line& line = lines_.emplace_back();
+      line.Add(fmt::format("{}: ", row.level), Tone::kFaint);
+      bool first = true;
+      for (const auto& [origin, nodes] : row.nodes) {
+        line.Add(
+            fmt::format("{}{} {}", first ? "" : ", ", OriginText(origin), Counted(nodes, "node")),
+            origin == "by-name" ? Tone::kWarn : Tone::kFaint);
+        first = false;
+      }
+    }
+    std::vector<std::string> unfit;
+    for (const TopologyDomain& node : tree_.domains.front()) {
+      if (node.health == "degraded" || node.health == "unhealthy") {
+        unfit.push_back(node.name);
+      }
+    }
+    if (!unfit.empty()) {
+      lines_.emplace_back(
+          fmt::format("{} measured as degraded or unhealthy: {} (kubectl asterism doctor)",
+                      Counted(static_cast<int64_t>(unfit.size()), "node"),
+                      operators::FormatNodeRanges(unfit)),
+          Tone::kBad);
+    }
+  }
+
+  static std::string OriginText(const std::string& origin) {
+    return origin == "nvlink"       ? "measured (NVLink) of"
+           : origin == "fabric"     ? "measured (fabric) of"
+           : origin == "label"      ? "by labels of"
+           : origin == "declared"   ? "declared for"
+           : origin == "remembered" ? "from a former leader of"
+           : origin == "by-name"    ? "guessed by the order of names for"
+                                    : origin + " of";
   }
 
   static void AddJobs(const TopologyDomain& domain, Line& line) {

@@ -1,6 +1,7 @@
 #include "controller/agent_edge.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -59,12 +60,15 @@ class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v
     }
   }
   void Welcome(const std::string& controller) {
-    absl::MutexLock lock(&mutex_);
-    if (!ended_) {
-      answer_.mutable_welcome()->set_controller(controller);
-      answer_.mutable_welcome()->set_controller_version(ASTERISM_VERSION);
-      StartWrite(&answer_);
-    }
+    v1::ControllerFrame frame;
+    frame.mutable_welcome()->set_controller(controller);
+    frame.mutable_welcome()->set_controller_version(ASTERISM_VERSION);
+    Tell(std::move(frame));
+  }
+  void AskForMeasurement() {
+    v1::ControllerFrame frame;
+    frame.mutable_measurement_wanted();
+    Tell(std::move(frame));
   }
   void End(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
@@ -83,6 +87,29 @@ class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v
     }
     edge_.dependencies_.core.Post([&edge = edge_, self = shared_from_this(),
                                    frame = std::move(frame_)] { edge.OnFrame(self, frame); });
+  }
+  // At most the welcome and one wish wait: a second wish is not made before the first is granted.
+  void Tell(v1::ControllerFrame frame) {
+    absl::MutexLock lock(&mutex_);
+    if (ended_) {
+      return;
+    }
+    if (writing_) {
+      next_answer_ = std::move(frame);
+      return;
+    }
+    answer_ = std::move(frame);
+    writing_ = true;
+    StartWrite(&answer_);
+  }
+  void OnWriteDone(bool ok) override {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    if (ok && !ended_ && next_answer_.has_value()) {
+      answer_ = *std::exchange(next_answer_, std::nullopt);
+      writing_ = true;
+      StartWrite(&answer_);
+    }
   }
   void OnCancel() override { End(absl::CancelledError("the agent has gone")); }
   void OnDone() override {
@@ -108,7 +135,9 @@ class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v
   absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   v1::AgentFrame frame_;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   v1::ControllerFrame answer_;
+  std::optional<v1::ControllerFrame> next_answer_ ABSL_GUARDED_BY(mutex_);
 };
 
 class AgentEdge::Service final : public v1::Agents::CallbackService {
@@ -175,7 +204,7 @@ void AgentEdge::OnFrame(const std::shared_ptr<Stream>& stream, const v1::AgentFr
     OnHello(stream, frame.hello());
     return;
   }
-  dependencies_.agents.OnBeat(stream->number);
+  dependencies_.agents.Hear(stream->number);
   absl::Status status;
   if (frame.has_hello()) {
     status = absl::InvalidArgumentError("a second hello");
@@ -183,8 +212,14 @@ void AgentEdge::OnFrame(const std::shared_ptr<Stream>& stream, const v1::AgentFr
     status = dependencies_.agents.OnDevices(stream->number, frame.devices());
   } else if (frame.has_pod()) {
     status = dependencies_.agents.OnPod(stream->number, frame.pod());
+  } else if (frame.has_measurement()) {
+    if (dependencies_.agents.OnMeasurement(stream->number, frame.measurement())) {
+      stream->AskForMeasurement();
+    }
+  } else {
+    // Frames of a kind that this version does not know are beats.
+    dependencies_.agents.OnBeat(stream->number);
   }
-  // Frames of a kind that this version does not know are beats.
   if (!status.ok()) {
     stream->End(status);
     return;

@@ -84,9 +84,16 @@ void AgentRegistry::Attach(uint64_t stream, const v1::AgentHello& hello) {
   if (node.boot_id != hello.boot_id()) {
     // Another boot is another set of processes, and perhaps of devices: what is well again will be
     // told from what was not.
-    node = {.boot_id = hello.boot_id(), .unhealthy = std::move(node.unhealthy)};
+    std::set<std::string> unhealthy = std::move(node.unhealthy);
+    node = {};
+    node.boot_id = hello.boot_id();
+    node.unhealthy = std::move(unhealthy);
     PutHolders(hello.node(), {});
   }
+  if (node.measured != nullptr) {
+    node.measured->ExpectAll();
+  }
+  node.asked = false;
   node.stream = stream;
   node_of_stream_[stream] = hello.node();
   attached_gauge_.Set(static_cast<double>(node_of_stream_.size()));
@@ -107,9 +114,10 @@ void AgentRegistry::Detach(uint64_t stream) {
   attached_gauge_.Set(static_cast<double>(node_of_stream_.size()));
 }
 
-void AgentRegistry::OnBeat(uint64_t stream) {
+void AgentRegistry::Hear(uint64_t stream) {
   if (const auto found = node_of_stream_.find(stream); found != node_of_stream_.end()) {
     dependencies_.reports.Hear(found->second, dependencies_.clock.SteadyNow());
+    dependencies_.on_heard(found->second);
   }
 }
 
@@ -200,6 +208,47 @@ absl::Status AgentRegistry::OnPod(uint64_t stream, const v1::PodReport& report) 
                             dependencies_.clock.SteadyNow());
   dependencies_.on_report(report.pod_uid());
   return absl::OkStatus();
+}
+
+bool AgentRegistry::OnMeasurement(uint64_t stream, const v1::NodeMeasurement& measurement) {
+  Node* node = NodeOf(stream);
+  if (node == nullptr) {
+    frames_.With({"measurement", "replaced"}).Add();
+    return false;
+  }
+  const std::string& name = node_of_stream_.at(stream);
+  if (node->measured == nullptr) {
+    node->measured = std::make_unique<MeasuredNode>(name, node->boot_id);
+  }
+  const absl::StatusOr<MeasuredNode::Taken> taken = node->measured->Take(measurement);
+  if (!taken.ok()) {
+    frames_.With({"measurement", "refused"}).Add();
+    base::LogWarning("measurement_refused",
+                     {{"node", name}, {"error", std::string(taken.status().message())}});
+    return false;
+  }
+  switch (*taken) {
+    case MeasuredNode::Taken::kLost:
+      frames_.With({"measurement", "lost"}).Add();
+      return !std::exchange(node->asked, true);
+    case MeasuredNode::Taken::kNews: {
+      topology::NodeReport report = node->measured->report();
+      report.generation = ++measurements_;
+      dependencies_.on_measured(std::move(report));
+      break;
+    }
+    case MeasuredNode::Taken::kSame:
+      break;
+  }
+  node->asked = false;
+  frames_.With({"measurement", "ok"}).Add();
+  return false;
+}
+
+void AgentRegistry::OnBeat(uint64_t stream) {
+  if (node_of_stream_.contains(stream)) {
+    frames_.With({"beat", "ok"}).Add();
+  }
 }
 
 void AgentRegistry::ForgetNode(std::string_view name) {

@@ -11,7 +11,12 @@
 // the pod turns out to be on the agent's node (operators::WorkerReport.node). Devices that kubelet
 // could not tell stay as they were known.
 //
-// Bounds: 4,096 devices a node; of an agent that is gone, devices are kept until its node is.
+// What an agent measures becomes a report for the topology (measured_node.h); where a measurement
+// is lost, all of it is asked for once.
+//
+// Bounds: 4,096 devices a node; of an agent that is gone, devices and what it measured are kept
+// until its node is. A measurement beyond its bounds is dropped with a line in the log: the other
+// frames of its agent are worth more than the end of the stream.
 //
 // Thread-safety: core executor, but for Holders(). Cost: O(devices of the node) a report, on change
 // only; Holders is O(devices of all nodes) and meant for people.
@@ -32,6 +37,7 @@
 #include "asterism/v1/agent.pb.h"
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "controller/measured_node.h"
 #include "operator/worker_reports.h"
 
 namespace asterism::controller {
@@ -55,6 +61,9 @@ class AgentRegistry {
     operators::WorkerReports& reports;
     std::function<void(std::string_view pod_uid)> on_report;
     std::function<void(const NodeNote&)> tell;
+    // Later reports have higher generations, whatever agents count.
+    std::function<void(topology::NodeReport)> on_measured;
+    std::function<void(const std::string& node)> on_heard;
   };
 
   // `gpu_resources`: whose devices are GPUs.
@@ -66,8 +75,11 @@ class AgentRegistry {
   // Frames of a stream that has been replaced are dropped. An error: the frame makes no sense.
   absl::Status OnDevices(uint64_t stream, const v1::DeviceReport& report);
   absl::Status OnPod(uint64_t stream, const v1::PodReport& report);
-  // Any frame: the agent lives.
+  // True: one was lost, and the agent is to tell all parts.
+  bool OnMeasurement(uint64_t stream, const v1::NodeMeasurement& measurement);
   void OnBeat(uint64_t stream);
+  // Before each frame of any kind: the agent lives.
+  void Hear(uint64_t stream);
   // The node is gone from the API server.
   void ForgetNode(std::string_view node);
   // Another process leads: what was told goes there now.
@@ -84,7 +96,9 @@ class AgentRegistry {
   struct Node {
     uint64_t stream = 0;  // 0: none is attached
     std::string boot_id;
-    std::set<std::string> unhealthy;  // ids
+    std::set<std::string> unhealthy;         // ids
+    std::unique_ptr<MeasuredNode> measured;  // null: nothing was
+    bool asked = false;                      // for all parts, and they did not come yet
   };
 
   Node* NodeOf(uint64_t stream);
@@ -96,6 +110,7 @@ class AgentRegistry {
   const std::vector<std::string> gpu_resources_;
   std::map<std::string, Node, std::less<>> nodes_;
   std::map<uint64_t, std::string> node_of_stream_;
+  uint64_t measurements_ = 0;  // since the start of the process
   mutable absl::Mutex holders_mutex_;
   std::map<std::string, std::shared_ptr<const HoldersOfNode>> holders_
       ABSL_GUARDED_BY(holders_mutex_);  // by node; those that hold none are absent

@@ -31,8 +31,20 @@ Rules between fields:
 * `ports.https`, `ports.metrics` and `ports.grpc` differ, unless 0;
 * `tls.certFile` and `tls.keyFile` are needed with `tls.mode: Files`, and have no use in another mode;
 * level names: `[a-z0-9-]`, 1 to 32 characters, unique. The first and the last level have no source,
-  each other level has `source: {label: KEY}`, where KEY is a node label that people or tools write.
-  Labels `asterism.dev/domain-*` are kept for the output of Asterism and are no source.
+  each other level has one of these:
+
+| `source` | its domains |
+|---|---|
+| `Auto` | for each node the first that says something: its NVLink domain, if that has several nodes; a slice of four nodes of its leaf group; the labels of its cloud; `asterism.dev/declared-LEVEL`. Where nobody says anything about any node: four nodes each, in the order of their names |
+| `NVLink` | NVLink domains, as the agents measure them |
+| `LeafGroup` | nodes behind the same leaf switches, from `topology.fabricFiles`, else the innermost label of the cloud |
+| `{slice: N}`, `Slice` | N nodes (4) of a leaf group |
+| `Tier` | leaf groups that share the switches above them |
+| `{label: KEY}` | a node label that people or tools write |
+| `Declared` | `asterism.dev/declared-LEVEL` |
+
+What is measured counts more than what is declared; `{label: KEY}` takes the label whatever is measured.
+Labels `asterism.dev/domain-*` are kept for the output of Asterism and are no source.
 
 Fields marked *live* are taken over when the file changes. A change of any other field is logged and
 waits for a restart.

@@ -10,6 +10,7 @@
 // Thread-safety: pure functions and values. Cost: one pass over at most 1 MiB.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "absl/time/time.h"
 #include "operator/direct_commit.h"
 #include "operator/template_fit.h"
+#include "topology/topology_keeper.h"
 
 namespace asterism::controller {
 
@@ -26,7 +28,10 @@ inline constexpr std::string_view kConfigurationKind = "AsterismConfiguration";
 
 struct LevelConfiguration {
   std::string name;
-  std::string label;  // where the domain of a node stands; empty for the first and the last level
+  // Of the levels between the first and the last.
+  std::string label;  // with kLabel: where the domain of a node stands
+  topology::LevelSource::Kind kind = topology::LevelSource::Kind::kLabel;
+  size_t slice_nodes = 4;  // with kSlice
   // For the planner: per GPU and direction, between domains of the level inside it. 0: that of the
   // GPU's product.
   double gigabytes_per_second = 0;
@@ -88,11 +93,25 @@ struct GpuProductConfiguration {
   bool operator==(const GpuProductConfiguration&) const = default;
 };
 
+// What the topology is merged from, and how far a source is believed.
+struct TopologyConfiguration {
+  std::vector<std::string> fabric_files;  // dumps of fabrics, read again when they change
+  absl::Duration agent_ttl = absl::Seconds(90);
+  absl::Duration fabric_ttl = absl::Hours(24);
+  int mass_change_percent = 5;
+  absl::Duration mass_change_hold = absl::Minutes(5);
+  int nvlink_domain_gpus_max = 72;
+  bool label_nodes = true;
+
+  bool operator==(const TopologyConfiguration&) const = default;
+};
+
 struct Configuration {
   std::vector<LevelConfiguration> levels = {  // inner to outer
       {"node", ""},
-      {"supernode", "asterism.dev/declared-supernode"},
+      {"supernode", "", topology::LevelSource::Kind::kAuto},
       {"cluster", ""}};
+  TopologyConfiguration topology;
   std::string scheduler_name = "asterism";
   std::vector<std::string> resource_names = {"nvidia.com/gpu"};
   std::string node_selector;  // valid; see NodeSelectorOf

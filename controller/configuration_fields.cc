@@ -99,6 +99,46 @@ FieldValue ResourceNamesValue() {
           }};
 }
 
+constexpr size_t kFabricFilesMax = 32;
+
+void ReadFabricFiles(const YamlNode& node, std::string_view path, Configuration& configuration,
+                     Complaints& complaints) {
+  if (node.kind != YamlNode::Kind::kList || node.items.size() > kFabricFilesMax) {
+    complaints.Add(path, "is not a list of files",
+                   fmt::format("give at most {} paths, for example [/etc/asterism/fabric.txt]",
+                               kFabricFilesMax));
+    return;
+  }
+  std::vector<std::string> files;
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    const YamlNode& item = node.items[i];
+    const std::string place = fmt::format("{}[{}]", path, i);
+    if (item.kind != YamlNode::Kind::kScalar || !item.text.starts_with('/') ||
+        item.text.size() > 4096) {
+      complaints.Add(place, "is not an absolute path", "start it with /");
+    } else if (std::find(files.begin(), files.end(), item.text) != files.end()) {
+      complaints.Add(place, fmt::format("{} is there twice", Shown(item.text)), "remove one");
+    } else {
+      files.push_back(item.text);
+    }
+  }
+  configuration.topology.fabric_files = std::move(files);
+}
+
+FieldValue FabricFilesValue() {
+  return {fmt::format("at most {} absolute paths", kFabricFilesMax), ReadFabricFiles,
+          [](const Configuration& configuration) {
+            std::vector<std::string> files;
+            for (const std::string& file : configuration.topology.fabric_files) {
+              files.push_back(QuoteYaml(file));
+            }
+            return fmt::format("[{}]", fmt::join(files, ", "));
+          },
+          [](const Configuration& source, Configuration& target) {
+            target.topology.fabric_files = source.topology.fabric_files;
+          }};
+}
+
 ConfigurationField Row(std::string_view path, Reload reload, FieldValue value,
                        std::string_view help) {
   return {path,
@@ -124,11 +164,10 @@ std::vector<ConfigurationField> MakeFields() {
   return {
       Row("levels", kRestart, LevelsValue(),
           "Rings of the topology, inner to outer. The first is the node, the last the whole "
-          "cluster; each one between names the node label that holds its domain. For the planner: "
+          "cluster; each one between says where its domains come from, see below. For the planner: "
           "`gigabytesPerSecond`, per GPU and direction between the domains inside it, and "
           "`latencyMicroseconds`; absent, NVLink of the GPU inside a node and one network port a "
-          "GPU "
-          "outside."),
+          "GPU outside."),
       Row("schedulerName", kRestart,
           TextValue([](Settings& s) -> std::string& { return s.scheduler_name; }, "a DNS subdomain",
                     CheckSchedulerName),
@@ -218,6 +257,35 @@ std::vector<ConfigurationField> MakeFields() {
       Row("planner.gpuProducts", kRestart, GpuProductsValue(),
           "Products (`nvidia.com/gpu.product`) that the planner does not know by their name, each "
           "with the GPU of its table that it is most like."),
+      Row("topology.fabricFiles", kRestart, FabricFilesValue(),
+          "Dumps of fabrics, such as the output of `ibnetdiscover`, that somebody keeps up to "
+          "date; "
+          "read again when they change. Any format that `kubectl asterism doctor` reads."),
+      Row("topology.agentTtlSeconds", kRestart,
+          SecondsValue([](Settings& s) -> absl::Duration& { return s.topology.agent_ttl; }, 1,
+                       86'400),
+          "After this long without a word of its agent what was measured of a node is stale: its "
+          "health is not known any more, its place stays."),
+      Row("topology.fabricTtlSeconds", kRestart,
+          SecondsValue([](Settings& s) -> absl::Duration& { return s.topology.fabric_ttl; }, 1,
+                       31'536'000),
+          "A dump that was not renewed for this long is reported as stale, and stays in use."),
+      Row("topology.massChangePercent", kRestart,
+          WholeNumberValue([](Settings& s) -> int& { return s.topology.mass_change_percent; }, 1,
+                           100),
+          "An update that would move more of the nodes than this into other domains is held back."),
+      Row("topology.massChangeHoldSeconds", kRestart,
+          SecondsValue([](Settings& s) -> absl::Duration& { return s.topology.mass_change_hold; },
+                       1, 31'536'000),
+          "What is held back passes when it is still so after this long, or when it is confirmed."),
+      Row("topology.nvlinkDomainGpusMax", kRestart,
+          WholeNumberValue([](Settings& s) -> int& { return s.topology.nvlink_domain_gpus_max; }, 1,
+                           100'000),
+          "An NVLink domain that claims more GPUs than this is a placeholder, and counts as none."),
+      Row("topology.labelNodes", kRestart,
+          SwitchValue([](Settings& s) -> bool& { return s.topology.label_nodes; }),
+          "Writes the domains of each GPU node to its labels `asterism.dev/domain-LEVEL`, where "
+          "the next leader finds their ids again."),
       Row("launcher.image", kRestart,
           TextValue([](Settings& s) -> std::string& { return s.launcher_image; }, "an image",
                     CheckImage),

@@ -14,9 +14,12 @@
 namespace asterism::controller {
 namespace {
 
+using LevelKind = topology::LevelSource::Kind;
+
 constexpr size_t kLevelCountMax = 16;
 constexpr double kGigabytesPerSecondMax = 1e5;
 constexpr double kLatencyMicrosecondsMax = 1e6;
+constexpr int kSliceNodesMax = 4096;
 
 bool IsLevelName(std::string_view name) {
   return !name.empty() && name.size() <= 32 &&
@@ -35,24 +38,63 @@ void RefuseOtherKeys(const YamlNode& map, std::string_view place,
   }
 }
 
-void ReadLevelSource(const YamlNode& source, const std::string& place, LevelConfiguration& level,
+// Sources that need no more than their name.
+struct NamedSource {
+  std::string_view name;
+  LevelKind kind;
+};
+constexpr NamedSource kNamedSources[] = {
+    {"Auto", LevelKind::kAuto},           {"NVLink", LevelKind::kNvlink},
+    {"LeafGroup", LevelKind::kLeafGroup}, {"Slice", LevelKind::kSlice},
+    {"Tier", LevelKind::kTier},           {"Declared", LevelKind::kDeclared}};
+
+std::vector<std::string_view> SourceNames() {
+  std::vector<std::string_view> names;
+  for (const NamedSource& source : kNamedSources) {
+    names.push_back(source.name);
+  }
+  return names;
+}
+
+void ReadNamedSource(const YamlNode& source, const std::string& place, LevelConfiguration& level,
                      Complaints& complaints) {
-  const YamlNode* label = source.Find("label");
-  if (source.kind != YamlNode::Kind::kMap || label == nullptr ||
-      label->kind != YamlNode::Kind::kScalar) {
-    complaints.Add(place, "has no label", "write source: {label: <label of the nodes>}");
+  for (const NamedSource& named : kNamedSources) {
+    if (named.name == source.text) {
+      level.kind = named.kind;
+      return;
+    }
+  }
+  const std::vector<std::string_view> names = SourceNames();
+  complaints.Add(place, fmt::format("has no label, and {} is no source", Shown(source.text)),
+                 fmt::format("use one of {} ({} is nearest), {{slice: <nodes>}}, or {{label: "
+                             "<label of the nodes>}}",
+                             fmt::join(names, ", "), NearestName(source.text, names)));
+}
+
+void ReadSliceSource(const YamlNode& slice, const std::string& place, LevelConfiguration& level,
+                     Complaints& complaints) {
+  int nodes = 0;
+  if (slice.kind != YamlNode::Kind::kScalar || slice.quoted ||
+      !absl::SimpleAtoi(slice.text, &nodes) || nodes < 1 || nodes > kSliceNodesMax) {
+    complaints.Add(place, fmt::format("is not a number of nodes from 1 to {}", kSliceNodesMax),
+                   "write how many nodes of a leaf group one slice has, for example {slice: 4}");
     return;
   }
-  RefuseOtherKeys(source, place, {"label"}, complaints);
-  if (!IsLabelKey(label->text)) {
-    complaints.Add(place + ".label", fmt::format("{} is not a label key", Shown(label->text)),
+  level.kind = LevelKind::kSlice;
+  level.slice_nodes = static_cast<size_t>(nodes);
+}
+
+void ReadLabelSource(const YamlNode& label, const std::string& place, LevelConfiguration& level,
+                     Complaints& complaints) {
+  if (!IsLabelKey(label.text)) {
+    complaints.Add(place, fmt::format("{} is not a label key", Shown(label.text)),
                    "use [prefix/]name, for example asterism.dev/declared-supernode");
-  } else if (label->text.starts_with("asterism.dev/domain-")) {
-    complaints.Add(place + ".label",
-                   fmt::format("{} is written by Asterism itself and never read", label->text),
+  } else if (label.text.starts_with("asterism.dev/domain-")) {
+    complaints.Add(place,
+                   fmt::format("{} is written by Asterism itself and never read", label.text),
                    fmt::format("use asterism.dev/declared-{} or a label of your own", level.name));
   } else {
-    level.label = label->text;
+    level.label = label.text;
   }
 }
 
@@ -74,6 +116,48 @@ void ReadMeasure(const YamlNode& level, const std::string& place, std::string_vi
     return;
   }
   value = number;
+}
+
+void ReadLevelSource(const YamlNode& source, const std::string& place, LevelConfiguration& level,
+                     Complaints& complaints) {
+  if (source.kind == YamlNode::Kind::kScalar) {
+    ReadNamedSource(source, place, level, complaints);
+    return;
+  }
+  const YamlNode* label = source.kind == YamlNode::Kind::kMap ? source.Find("label") : nullptr;
+  const YamlNode* slice = source.kind == YamlNode::Kind::kMap ? source.Find("slice") : nullptr;
+  if (label != nullptr && slice != nullptr) {
+    complaints.Add(place, "has a label and a slice", "keep one of them");
+    return;
+  }
+  if (slice == nullptr && (label == nullptr || label->kind != YamlNode::Kind::kScalar)) {
+    complaints.Add(place, "has no label",
+                   fmt::format("write source: {{label: <label of the nodes>}}, {{slice: <nodes>}}, "
+                               "or one of {}",
+                               fmt::join(SourceNames(), ", ")));
+    return;
+  }
+  RefuseOtherKeys(source, place, {"label", "slice"}, complaints);
+  if (slice != nullptr) {
+    ReadSliceSource(*slice, place + ".slice", level, complaints);
+  } else {
+    ReadLabelSource(*label, place + ".label", level, complaints);
+  }
+}
+
+std::string SourceText(const LevelConfiguration& level) {
+  if (level.kind == LevelKind::kLabel) {
+    return fmt::format("{{label: {}}}", level.label);
+  }
+  if (level.kind == LevelKind::kSlice) {
+    return fmt::format("{{slice: {}}}", level.slice_nodes);
+  }
+  for (const NamedSource& source : kNamedSources) {
+    if (source.kind == level.kind) {
+      return std::string(source.name);
+    }
+  }
+  return "";
 }
 
 void ReadLevel(const YamlNode& node, const std::string& place, bool outermost_or_innermost,
@@ -100,7 +184,7 @@ void ReadLevel(const YamlNode& node, const std::string& place, bool outermost_or
   } else if (!outermost_or_innermost && !has_source) {
     complaints.Add(place + ".source", "is missing",
                    fmt::format("say which label holds the {} of a node, for example source: "
-                               "{{label: asterism.dev/declared-{}}}",
+                               "{{label: asterism.dev/declared-{}}}, or source: Auto",
                                level.name, level.name));
   } else if (has_source) {
     ReadLevelSource(*source, place + ".source", level, complaints);
@@ -109,8 +193,9 @@ void ReadLevel(const YamlNode& node, const std::string& place, bool outermost_or
 
 std::string LevelToYaml(const LevelConfiguration& level) {
   std::string text = fmt::format("{{name: {}", QuoteYaml(level.name));
-  if (!level.label.empty()) {
-    text += fmt::format(", source: {{label: {}}}", level.label);
+  const bool derived = level.kind == LevelKind::kLabel && level.label.empty();
+  if (!derived) {
+    text += fmt::format(", source: {}", SourceText(level));
   }
   if (level.gigabytes_per_second > 0) {
     text += fmt::format(", gigabytesPerSecond: {}", level.gigabytes_per_second);

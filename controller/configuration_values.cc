@@ -61,6 +61,31 @@ FieldValue WholeSecondsValue(Access<absl::Duration> access, int smallest, int la
   return NumberOfSeconds(access, smallest, largest, /*whole=*/true);
 }
 
+FieldValue WholeNumberValue(Access<int> access, int smallest, int largest) {
+  const std::string values = fmt::format("whole number, {} to {}", smallest, largest);
+  return {values,
+          [=](const YamlNode& node, std::string_view path, Configuration& configuration,
+              Complaints& complaints) {
+            if (!ExpectScalar(node, path, values, complaints)) {
+              return;
+            }
+            int number = 0;
+            if (node.quoted || !absl::SimpleAtoi(node.text, &number) || number < smallest ||
+                number > largest) {
+              complaints.Add(path,
+                             fmt::format("{} is not a number from {} to {}", Shown(node.text),
+                                         smallest, largest),
+                             fmt::format("use a whole number from {} to {}", smallest, largest));
+            } else {
+              access(configuration) = number;
+            }
+          },
+          [=](const Configuration& configuration) {
+            return fmt::format("{}", Peek(access, configuration));
+          },
+          CopyOf(access)};
+}
+
 FieldValue PortValue(Access<int> access) {
   return {"0 to 65535; 0 takes a free port",
           [=](const YamlNode& node, std::string_view path, Configuration& configuration,

@@ -38,6 +38,7 @@ using Access = T& (*)(Configuration&);
 // Whole milliseconds are kept.
 FieldValue SecondsValue(Access<absl::Duration> access, double smallest, double largest);
 FieldValue WholeSecondsValue(Access<absl::Duration> access, int smallest, int largest);
+FieldValue WholeNumberValue(Access<int> access, int smallest, int largest);
 FieldValue PortValue(Access<int> access);
 FieldValue SwitchValue(Access<bool> access);
 

@@ -26,9 +26,22 @@ constexpr std::string_view kKinds[] = {"nodes",  "pods",         "namespaces",
 std::vector<operators::LevelSource> LevelsOf(const Configuration& configuration) {
   std::vector<operators::LevelSource> levels;
   for (const LevelConfiguration& level : configuration.levels) {
-    levels.push_back({level.name, level.label});
+    levels.push_back({.name = level.name,
+                      .label = level.label,
+                      .kind = level.kind,
+                      .slice_nodes = level.slice_nodes});
   }
   return levels;
+}
+
+topology::KeeperOptions KeeperOptionsOf(const TopologyConfiguration& configuration) {
+  topology::KeeperOptions options;
+  options.report_ttl = configuration.agent_ttl;
+  options.fabric_ttl = configuration.fabric_ttl;
+  options.moves_max = configuration.mass_change_percent / 100.0;
+  options.hold = configuration.mass_change_hold;
+  options.nvlink_gpus_max = static_cast<uint32_t>(configuration.nvlink_domain_gpus_max);
+  return options;
 }
 
 std::vector<std::string> LevelNames(const Configuration& configuration) {
@@ -71,22 +84,34 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       ports_(configuration.ports),
       taint_nodes_(configuration.taint_nodes),
       gpu_resources_(configuration.resource_names),
-      agents_({.clock = dependencies_.clock,
-               .registry = dependencies_.registry,
-               .reports = reports_,
-               .on_report =
-                   [this](std::string_view pod_uid) {
-                     if (jobs_ != nullptr) {
-                       jobs_->OnWorkerReport(pod_uid);
-                     }
-                   },
-               .tell = [this](const NodeNote& note) { TellAboutNode(note); }},
-              configuration.resource_names),
+      label_nodes_(configuration.topology.label_nodes),
+      level_names_(LevelNames(configuration)),
+      agents_(
+          {.clock = dependencies_.clock,
+           .registry = dependencies_.registry,
+           .reports = reports_,
+           .on_report =
+               [this](std::string_view pod_uid) {
+                 if (jobs_ != nullptr) {
+                   jobs_->OnWorkerReport(pod_uid);
+                 }
+               },
+           .tell = [this](const NodeNote& note) { TellAboutNode(note); },
+           .on_measured =
+               [this](topology::NodeReport report) {
+                 feed_.PutReport(std::move(report), dependencies_.clock.Now());
+                 PublishSoon();
+               },
+           .on_heard =
+               [this](const std::string& node) { feed_.Hear(node, dependencies_.clock.Now()); }},
+          configuration.resource_names),
       feed_({.levels = LevelsOf(configuration),
              .resource_names = configuration.resource_names,
-             .node_selector = NodeSelectorOf(configuration)},
+             .node_selector = NodeSelectorOf(configuration),
+             .topology = KeeperOptionsOf(configuration.topology)},
             view_cell_),
       job_metrics_(dependencies_.registry),
+      topology_metrics_(dependencies_.registry),
       watch_metrics_(dependencies_.registry),
       leading_gauge_(
           dependencies_.registry
@@ -111,6 +136,15 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       .AddGauge("asterism_build_info", "1; the version is in the label.", {"version"})
       .With({ASTERISM_VERSION})
       .Set(1);
+  PublishTopologyState();
+  fabric_files_ = std::make_unique<FabricFiles>(
+      dependencies_.executor,
+      dependencies_.work == nullptr ? dependencies_.executor : *dependencies_.work,
+      configuration.topology.fabric_files,
+      [this](const std::string& name, topology::Fabric fabric) {
+        feed_.PutFabric(name, std::move(fabric), dependencies_.clock.Now());
+        PublishSoon();
+      });
   MakeInformers();
   environment_ = std::make_unique<operators::AdmissionEnvironment>(
       operators::AdmissionEnvironment{.queues = queues_->store(),
@@ -172,6 +206,9 @@ void ControlPlane::MakeInformers() {
          if (node_closer_ != nullptr) {
            node_closer_->OnNode(change);
          }
+         if (domain_labels_ != nullptr) {
+           domain_labels_->OnNode(change);
+         }
          if (jobs_ != nullptr) {
            jobs_->OnNode(change);
            queue_controller_->OnChange();  // what they guarantee together depends on the nodes
@@ -209,8 +246,79 @@ void ControlPlane::PublishSoon() {
     const auto nodes = static_cast<int64_t>(feed_.gpu_node_count());
     publish_timer_.Start(
         std::min(kPublishSettle + kPublishSettlePerNode * nodes, kPublishSettleMax),
-        [this] { feed_.Publish(); });
+        [this] { PublishModel(); });
   }
+}
+
+void ControlPlane::PublishModel() {
+  const auto before = feed_.topology().snapshot()->cluster;
+  const base::SteadyTime begin = dependencies_.clock.SteadyNow();
+  feed_.Refresh();
+  if (feed_.topology().snapshot()->cluster != before) {
+    topology_metrics_.rebuild().Observe(dependencies_.clock.SteadyNow() - begin);
+  }
+  feed_.Publish();
+  const std::shared_ptr<const TopologyState> shown = topology_cell_.Load();
+  if (shown->snapshot == feed_.topology().snapshot()) {
+    return;
+  }
+  PublishTopologyState();
+  const bool moved = seen_cluster_ != feed_.topology().snapshot()->cluster;
+  const bool fitness = seen_unhealthy_ != feed_.unhealthy_count();
+  seen_cluster_ = feed_.topology().snapshot()->cluster;
+  seen_unhealthy_ = feed_.unhealthy_count();
+  if (moved && domain_labels_ != nullptr) {
+    domain_labels_->LookAtAll();
+  }
+  if ((moved || fitness) && jobs_ != nullptr) {
+    jobs_->OnEnvironmentChange();
+    queue_controller_->OnChange();
+  }
+}
+
+void ControlPlane::PublishTopologyState() {
+  auto state = std::make_shared<TopologyState>();
+  state->snapshot = feed_.topology().snapshot();
+  state->time = dependencies_.clock.Now();
+  state->sources = feed_.topology().Sources(state->time);
+  state->held_change = feed_.topology().HeldChange();
+  topology_cell_.Publish(std::move(state));
+}
+
+// What becomes stale does so without an event.
+void ControlPlane::LookAtTopology() {
+  feed_.Tick(dependencies_.clock.Now());
+  PublishModel();
+  PublishTopologyState();
+  const std::shared_ptr<const TopologyState> state = topology_cell_.Load();
+  topology_metrics_.Update(*state, leading_);
+  if (cluster_topology_ != nullptr) {
+    cluster_topology_->Look(*state, *feed_.ledger().View());
+  }
+}
+
+void ControlPlane::StartTopologyWriters() {
+  const auto may_write = [this] { return MayWrite(); };
+  if (label_nodes_ && level_names_.size() > 2) {
+    domain_labels_ = std::make_unique<DomainLabels>(
+        dependencies_.executor, dependencies_.client, feed_,
+        std::vector<std::string>(level_names_.begin() + 1, level_names_.end() - 1), may_write);
+    domain_labels_->Start(nodes_->store());
+  }
+  cluster_topology_ = std::make_unique<ClusterTopologyWriter>(
+      ClusterTopologyWriter::Dependencies{
+          .clock = dependencies_.clock,
+          .client = dependencies_.client,
+          .has_node = [this](std::string_view node) { return feed_.HasNode(node); },
+          .tell = [this](const NodeNote& note) { TellAboutNode(note); },
+          .confirm =
+              [this] {
+                feed_.ConfirmTopology();
+                PublishSoon();
+              },
+          .may_write = may_write},
+      gpu_resources_);
+  cluster_topology_->Start();
 }
 
 void ControlPlane::OnEnvironment() {
@@ -229,6 +337,7 @@ void ControlPlane::Start() {
   queues_->Start();
   jobs_informer_->Start();
   elector_->Start();
+  fabric_files_->Start();
   ReportMetrics();
 }
 
@@ -247,6 +356,7 @@ void ControlPlane::ReportMetrics() {
     jobs_->ReportQueue();
   }
   open_nodes_gauge_.Set(node_closer_ == nullptr ? 0 : static_cast<double>(node_closer_->open()));
+  LookAtTopology();
   clock_watch_.Look();
   log_lines_lost_.Add(base::TakeLostLogLines());
   metrics_timer_.Start(kReportInterval, [this] { ReportMetrics(); });
@@ -353,6 +463,7 @@ void ControlPlane::Rebuild() {
   queue_controller_->OnChange();
   leading_ = true;
   PublishEndpoint();
+  StartTopologyWriters();
   const absl::Duration took = dependencies_.clock.SteadyNow() - lease_won_;
   rebuild_seconds_.With({}).Observe(took);
   base::LogInfo("leading", {{"nodes", static_cast<uint64_t>(nodes_->store().size())},
@@ -367,6 +478,8 @@ void ControlPlane::OnLeadershipLost() {
   leading_gauge_.Set(0);
   endpoint_.reset();
   node_closer_.reset();
+  domain_labels_.reset();
+  cluster_topology_.reset();
   queue_controller_.reset();
   jobs_.reset();
   agents_.Clear();

@@ -31,8 +31,13 @@
 #include "base/snapshot.h"
 #include "controller/agent_registry.h"
 #include "controller/clock_watch.h"
+#include "controller/cluster_topology.h"
 #include "controller/configuration.h"
+#include "controller/domain_labels.h"
 #include "controller/endpoint_publisher.h"
+#include "controller/fabric_files.h"
+#include "controller/topology_metrics.h"
+#include "controller/topology_state.h"
 #include "kube/client.h"
 #include "kube/event_recorder.h"
 #include "kube/informer.h"
@@ -73,7 +78,9 @@ class ControlPlane {
     kube::Client& client;
     kube::WatchSource& source;
     base::MetricRegistry& registry;
-    base::Executor* planner = nullptr;  // where plans are searched; null: on the executor
+    // For what would hold up `executor`. Null: that one does it.
+    base::Executor* planner = nullptr;  // where plans are searched
+    base::Executor* work = nullptr;     // the import of large files
   };
 
   ControlPlane(Dependencies dependencies, const Configuration& configuration, Identity identity);
@@ -100,6 +107,9 @@ class ControlPlane {
   const std::vector<std::string>& gpu_resources() const { return gpu_resources_; }
   // Identity of the one that leads, as far as is known; empty: nobody.
   std::string leader() const;
+
+  // What is known about the topology and where from; never null.
+  std::shared_ptr<const TopologyState> topology_state() const { return topology_cell_.Load(); }
 
   // On the executor; what they told.
   AgentRegistry& agents() { return agents_; }
@@ -129,6 +139,10 @@ class ControlPlane {
   void Record(const operators::TrainingJob& job, const operators::EventNote& note);
   void OnNewLeader(const std::string& leader);
   void TellAboutNode(const NodeNote& note);
+  void PublishModel();
+  void PublishTopologyState();
+  void LookAtTopology();
+  void StartTopologyWriters();
 
   Dependencies dependencies_;
   const Identity identity_;
@@ -137,11 +151,19 @@ class ControlPlane {
   const bool taint_nodes_;
   const std::vector<std::string> gpu_resources_;
 
+  const bool label_nodes_;
+  const std::vector<std::string> level_names_;
+
   base::SnapshotCell<scheduler::LedgerView> view_cell_;
+  base::SnapshotCell<TopologyState> topology_cell_;
   operators::WorkerReports reports_;
   AgentRegistry agents_;
   operators::ClusterFeed feed_;
   operators::JobMetrics job_metrics_;
+  TopologyMetrics topology_metrics_;
+  // As last looked at: the model, and how many nodes take no gang.
+  std::shared_ptr<const topology::Cluster> seen_cluster_;
+  size_t seen_unhealthy_ = 0;
   kube::WatchMetrics watch_metrics_;
   base::Gauge& leading_gauge_;
   ClockWatch clock_watch_;
@@ -161,7 +183,10 @@ class ControlPlane {
   std::unique_ptr<kube::LeaderElector> elector_;
   std::unique_ptr<operators::JobController> jobs_;
   std::unique_ptr<operators::QueueController> queue_controller_;
-  std::unique_ptr<operators::NodeCloser> node_closer_;  // null: nodes stay open, or a standby
+  std::unique_ptr<operators::NodeCloser> node_closer_;       // null: nodes stay open, or a standby
+  std::unique_ptr<DomainLabels> domain_labels_;              // null: not wanted, or a standby
+  std::unique_ptr<ClusterTopologyWriter> cluster_topology_;  // null: a standby
+  std::unique_ptr<FabricFiles> fabric_files_;
   std::unique_ptr<EndpointPublisher> endpoint_;
   std::unique_ptr<scheduler::Extender> extender_;
 

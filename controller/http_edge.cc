@@ -11,6 +11,7 @@
 #include "controller/cluster_metrics.h"
 #include "controller/ledger_page.h"
 #include "controller/topology_page.h"
+#include "controller/topology_state.h"
 #include "fmt/format.h"
 #include "server/health.h"
 #include "server/http_routes.h"
@@ -71,8 +72,13 @@ server::HttpRoutes DiagnosisRoutes(ControlPlane& plane, base::MetricRegistry& re
       NotLeading(response);
       return;
     }
-    response.body =
-        TopologyPage(*view, {.gpu_resources = plane.gpu_resources(), .leading = plane.leading()});
+    const auto state = plane.topology_state();
+    response.body = TopologyPage(*view, {.gpu_resources = plane.gpu_resources(),
+                                         .leading = plane.leading(),
+                                         .topology = state->snapshot.get()});
+  });
+  routes.Add("GET", "/doctorz", [&plane](const HttpRequest&, HttpResponse& response) {
+    response.body = DoctorPage(*plane.topology_state(), plane.leading());
   });
   routes.Add("GET", "/versionz", [&plane](const HttpRequest&, HttpResponse& response) {
     response.body =

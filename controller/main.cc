@@ -190,12 +190,13 @@ absl::Status Run() {
   kube::CurlHttpClient http(kube::CurlOptions::From(api));
   base::ThreadExecutor core("core");
   base::ThreadExecutor planner("planner");
+  base::ThreadExecutor work("import");
   // Objects of the core are built before it has work, and end after it has stopped.
   auto client = std::make_unique<kube::HttpApiClient>(
       core, rng.Fork("client"), http, api, kube::HttpApiClientOptions{.metrics = &request_metrics});
   auto plane = std::make_unique<ControlPlane>(
       ControlPlane::Dependencies{clock, core, rng.Fork("plane"), *client, *client, registry,
-                                 &planner},
+                                 &planner, &work},
       configuration, identity);
   client->set_may_send([&plane] { return plane->MayWrite(); });
   auto heartbeat = std::make_unique<Heartbeat>(clock, core);
@@ -247,6 +248,7 @@ absl::Status Run() {
   }
   grpc_server->Stop();
   edge->Stop();
+  work.Stop();
   core.Stop();
   planner.Stop();
   placement.Stop();

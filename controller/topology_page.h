@@ -10,9 +10,12 @@
 //              "jobs":["research/llama"],"jobCount":1}]}
 //
 // Every domain of every level, inner to outer, in topology order; "parent" is empty at the last
-// level. A GPU counts once: total = free + held + spare + faulty, see domain_use.h; "spare" is 0
-// until there are spare pools. "jobs" are the first kTopologyJobsMax names, sorted, of the gangs
-// with a block in the domain, and "jobCount" is how many there are.
+// level. With a topology also "origins" ({"supernode": {"nvlink": 12}}: nodes by who says where
+// they are) and, of domains between the nodes and the cluster, "source": who says so of most of
+// their nodes; of nodes "health" where it is measured. A GPU counts once: total = free + held +
+// spare + faulty, see domain_use.h; "spare" is 0 until there are spare pools. "jobs" are the first
+// kTopologyJobsMax names, sorted, of the gangs with a block in the domain, and "jobCount" is how
+// many there are.
 //
 // Thread-safety: pure. Cost: O((nodes + blocks) x levels): about 1 ms and 260 KB at 1,280 nodes.
 #pragma once
@@ -22,6 +25,7 @@
 #include <vector>
 
 #include "scheduler/ledger.h"
+#include "topology/topology_keeper.h"
 
 namespace asterism::controller {
 
@@ -30,6 +34,7 @@ inline constexpr size_t kTopologyJobsMax = 10;
 struct TopologyPageOptions {
   std::vector<std::string> gpu_resources;  // extended resources that count GPUs
   bool leading = false;
+  const topology::TopologySnapshot* topology = nullptr;
 };
 
 std::string TopologyPage(const scheduler::LedgerView& view, const TopologyPageOptions& options);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "fmt/format.h"
 #include "operator/direct_commit.h"
 #include "operator/failure_policy.h"
 #include "operator/launcher.h"
@@ -67,6 +68,26 @@ Amounts ToVector(const kube::ResourceAmounts& amounts, const scheduler::Resource
   return vector;
 }
 
+topology::KeeperOptions KeeperOptionsOf(const ClusterFeed::Options& options) {
+  topology::KeeperOptions keeper = options.topology;
+  keeper.levels.clear();
+  keeper.outermost.clear();
+  for (size_t i = 0; i < options.levels.size(); ++i) {
+    const LevelSource& level = options.levels[i];
+    if (i == 0) {
+      keeper.innermost = level.name;
+    } else if (i + 1 == options.levels.size()) {
+      keeper.outermost = level.name;
+    } else {
+      keeper.levels.push_back({.name = level.name,
+                               .kind = level.kind,
+                               .label = level.label,
+                               .slice_nodes = level.slice_nodes});
+    }
+  }
+  return keeper;
+}
+
 }  // namespace
 
 bool ReadGangPodMark(const kube::Pod& pod, GangPodMark& mark) {
@@ -90,7 +111,8 @@ ClusterFeed::ClusterFeed(Options options, base::SnapshotCell<scheduler::LedgerVi
       ledger_(resources_),
       node_classes_(
           [this](const kube::Node& node, uint32_t node_class) { SetLedgerNode(node, node_class); }),
-      gpu_counts_(options_.resource_names.size()) {
+      gpu_counts_(options_.resource_names.size()),
+      topology_(KeeperOptionsOf(options_)) {
   for (const std::string& name : options_.resource_names) {
     CHECK_THAT(resources_.SlotOf(name).has_value(), "too many GPU resource names");
   }
@@ -116,7 +138,8 @@ void ClusterFeed::RemoveNode(const std::string& name) {
   nodes_.erase(found);
   node_classes_.Remove(name);
   ledger_.RemoveNode(name);
-  model_stale_ = true;
+  topology_.DropNode(name);
+  unhealthy_.erase(name);
 }
 
 void ClusterFeed::CountGpus(const NodeEntry& before, const NodeEntry& after) {
@@ -142,21 +165,25 @@ void ClusterFeed::OnNode(const kube::Change<kube::Node>& change) {
                   .closed = HasManagedTaint(node),
                   .usable = IsUsable(node),
                   .port = AmountOf(node.allocatable, kPortResource) > 0};
-  for (size_t level = 1; level + 1 < options_.levels.size(); ++level) {
-    entry.domains.emplace_back(node.meta.Label(options_.levels[level].label));
-  }
   for (const std::string& name : options_.resource_names) {
     entry.gpus.push_back(AmountOf(node.capacity, name));
   }
   const auto [slot, added] = nodes_.try_emplace(node.meta.name);
-  model_stale_ |=
-      added || slot->second.domains != entry.domains || slot->second.gpu_node != entry.gpu_node;
+  const bool was_in_model = slot->second.gpu_node;
   CountGpus(slot->second, entry);
   slot->second = std::move(entry);
   if (!slot->second.gpu_node) {
     node_classes_.Remove(node.meta.name);
     ledger_.RemoveNode(node.meta.name);
+    topology_.DropNode(node.meta.name);
+    unhealthy_.erase(node.meta.name);
     return;
+  }
+  // What nodes say of their health each few minutes is no news here.
+  if (!was_in_model || change.before == nullptr || change.before->meta.labels != node.meta.labels ||
+      slot->second.gpus != GpusOf(change.before->capacity) ||
+      GpusOf(change.before->allocatable) != GpusOf(node.allocatable)) {
+    topology_.PutNode(LabelledNodeOf(node));
   }
   GiveSlots(node);
   SetLedgerNode(node, node_classes_.Put(change.after));
@@ -165,7 +192,7 @@ void ClusterFeed::OnNode(const kube::Change<kube::Node>& change) {
 void ClusterFeed::SetLedgerNode(const kube::Node& node, uint32_t node_class) {
   ledger_.SetNode({.name = node.meta.name,
                    .allocatable = ToVector(node.allocatable, resources_).amounts,
-                   .usable = IsUsable(node),
+                   .usable = IsUsable(node) && !IsUnhealthy(node.meta.name),
                    .product = ProductOf(node),
                    .node_class = node_class});
 }
@@ -229,29 +256,97 @@ void ClusterFeed::PutPod(const kube::Shared<kube::Pod>& shared) {
   ledger_.PutPod(state);
 }
 
-void ClusterFeed::Refresh() {
-  if (!model_stale_) {
-    return;
+std::vector<int64_t> ClusterFeed::GpusOf(const kube::ResourceAmounts& amounts) const {
+  std::vector<int64_t> gpus;
+  for (const std::string& name : options_.resource_names) {
+    gpus.push_back(AmountOf(amounts, name));
   }
-  std::vector<std::string> level_names;
+  return gpus;
+}
+
+topology::LabelledNode ClusterFeed::LabelledNodeOf(const kube::Node& node) const {
+  topology::Labels labels;
+  for (const auto& [key, value] : node.meta.labels) {
+    labels.emplace_back(key, value);
+  }
+  topology::NodeResources resources{.told = true};
+  for (const std::string& name : options_.resource_names) {
+    resources.gpu_capacity += AmountOf(node.capacity, name);
+    resources.gpu_allocatable += AmountOf(node.allocatable, name);
+  }
+  topology::LabelledNode labelled = topology::ReadNodeLabels(node.meta.name, labels, resources);
+  // What was declared or labelled once says nothing about now.
+  const auto measured = node.meta.annotations.find(topology::kMeasuredLevels);
+  const std::string levels =
+      measured == node.meta.annotations.end() ? "" : fmt::format(",{},", measured->second);
+  std::erase_if(labelled.former, [&levels](const topology::LabelLevel& former) {
+    const std::string_view level =
+        std::string_view(former.key).substr(topology::kDomainLabelPrefix.size());
+    return levels.find(fmt::format(",{},", level)) == std::string::npos;
+  });
+  // Labels that the site names.
   for (const LevelSource& level : options_.levels) {
-    level_names.push_back(level.name);
-  }
-  std::vector<topology::NodeFacts> facts;
-  for (const auto& [name, entry] : nodes_) {
-    if (entry.gpu_node) {
-      facts.push_back({name, entry.domains});
+    if (!level.label.empty() && !level.label.starts_with(topology::kDeclaredPrefix)) {
+      if (const std::string_view value = node.meta.Label(level.label); !value.empty()) {
+        labelled.declared.push_back({level.label, std::string(value)});
+      }
     }
   }
-  absl::StatusOr<topology::Cluster> cluster =
-      topology::BuildCluster(std::move(level_names), std::move(facts));
-  if (!cluster.ok()) {
-    // The last good model stays: a bad source never removes capacity.
-    base::LogError("topology_rejected", {{"error", std::string(cluster.status().message())}});
+  return labelled;
+}
+
+void ClusterFeed::PutReport(topology::NodeReport report, absl::Time now) {
+  reports_.push_back(std::move(report));
+  reports_time_ = now;
+}
+
+void ClusterFeed::PutFabric(std::string source, topology::Fabric fabric, absl::Time now) {
+  topology_.PutFabric(std::move(source), std::move(fabric), now);
+}
+
+void ClusterFeed::Tick(absl::Time now) {
+  topology_.Tick(now);
+}
+
+void ClusterFeed::Refresh() {
+  if (!reports_.empty()) {
+    topology_.PutReports(std::exchange(reports_, {}), reports_time_);
+  }
+  topology_.Settle();
+  const std::shared_ptr<const topology::TopologySnapshot> snapshot = topology_.snapshot();
+  if (snapshot == taken_) {
     return;
   }
-  ledger_.SetCluster(std::make_shared<const topology::Cluster>(*std::move(cluster)));
-  model_stale_ = false;
+  const auto before = std::exchange(taken_, snapshot);
+  if (before == nullptr || before->cluster != snapshot->cluster) {
+    ledger_.SetCluster(snapshot->cluster);
+  }
+  if (before == nullptr || before->conditions != snapshot->conditions) {
+    CloseUnhealthy(*snapshot);
+  }
+}
+
+// Holders stay; nothing new is placed.
+void ClusterFeed::CloseUnhealthy(const topology::TopologySnapshot& snapshot) {
+  for (size_t index = 0; index < snapshot.conditions->size(); ++index) {
+    const topology::NodeId node(index);
+    const std::string& name = snapshot.cluster->node_name(node);
+    const bool unhealthy = (*snapshot.conditions)[index].health == topology::NodeHealth::kUnhealthy;
+    const NodeEntry* entry = FindEntry(name);
+    if (entry == nullptr || unhealthy == IsUnhealthy(name)) {
+      continue;
+    }
+    if (unhealthy) {
+      unhealthy_[name] = true;
+    } else {
+      unhealthy_.erase(name);
+    }
+    scheduler::NodeState state = ledger_.node_state(node);
+    state.usable = entry->usable && !unhealthy;
+    ledger_.SetNode(state);
+    base::LogWarning("node_health",
+                     {{"node", name}, {"health", unhealthy ? "unhealthy" : "fit again"}});
+  }
 }
 
 void ClusterFeed::Publish() {
@@ -281,7 +376,8 @@ bool ClusterFeed::IsClosed(std::string_view name) const {
 
 bool ClusterFeed::TakesBoundPods(std::string_view name, const TemplateFit& fit) const {
   const NodeEntry* entry = FindEntry(name);
-  return entry != nullptr && entry->closed && entry->usable && node_classes_.Accepts(name, fit);
+  return entry != nullptr && entry->closed && entry->usable && !IsUnhealthy(name) &&
+         node_classes_.Accepts(name, fit);
 }
 
 bool ClusterFeed::OffersPort(std::string_view name) const {

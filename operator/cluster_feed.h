@@ -8,8 +8,12 @@
 //   feed.Refresh();                 // before a decision: the model is up to date afterwards
 //   feed.ledger().PutGang(...);  feed.Publish();
 //
-// Topology comes from the labels that the configuration names per level. A rebuilt model is made
-// once for a batch of node events, not once an event.
+// Where nodes are comes from a TopologyKeeper: labels of the nodes, and what agents and dumps of
+// fabrics say (PutReport, PutFabric). A rebuilt model is made once for a batch of events, not once
+// an event. Running gangs keep their nodes whatever the topology becomes.
+//
+// A node that its agent measures as unhealthy takes no new gang, until the agent says otherwise or
+// is silent for longer than its time.
 //
 // Only what GPU nodes offer gets a resource slot. Whatever else pods ask for is left to
 // kube-scheduler, until a node brings it: then the pods that were seen before are counted again.
@@ -28,6 +32,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "base/snapshot.h"
 #include "base/strings.h"
 #include "kube/informer.h"
@@ -39,12 +44,17 @@
 #include "operator/template_fit.h"
 #include "scheduler/ledger.h"
 #include "scheduler/resources.h"
+#include "topology/node_labels.h"
+#include "topology/node_report.h"
+#include "topology/topology_keeper.h"
 
 namespace asterism::operators {
 
 struct LevelSource {
   std::string name;
-  std::string label;  // empty for the first level (the node) and the last (the cluster)
+  std::string label;  // of kLabel; empty for the first level (the node) and the last (the cluster)
+  topology::LevelSource::Kind kind = topology::LevelSource::Kind::kLabel;
+  size_t slice_nodes = 4;
 };
 
 // A pod of a gang. Its owner and its name say so, which cannot be changed; its labels and
@@ -64,6 +74,8 @@ class ClusterFeed {
     std::vector<std::string> resource_names;  // extended resources that count GPUs
     std::vector<NodeRequirement>
         node_selector;  // of GPU nodes; empty: all that have such a resource
+    // Its levels are those above.
+    topology::KeeperOptions topology;
   };
 
   ClusterFeed(Options options, base::SnapshotCell<scheduler::LedgerView>& cell);
@@ -71,7 +83,17 @@ class ClusterFeed {
   void OnNode(const kube::Change<kube::Node>& change);
   void OnPod(const kube::Change<kube::Pod>& change);
 
-  // Rebuilds the model after node events.
+  // What the agent of a node measured, and that it is still there. Visible after Refresh.
+  void PutReport(topology::NodeReport report, absl::Time now);
+  void Hear(std::string_view node, absl::Time now) { topology_.Hear(node, now); }
+  void PutFabric(std::string source, topology::Fabric fabric, absl::Time now);
+  // Each few seconds: what became stale, and what was held long enough.
+  void Tick(absl::Time now);
+  // Lets a change of many nodes pass that is held.
+  void ConfirmTopology() { topology_.Confirm(); }
+  const topology::TopologyKeeper& topology() const { return topology_; }
+
+  // Rebuilds the model after events.
   void Refresh();
   // Refresh, then a new view for the extender.
   void Publish();
@@ -90,6 +112,9 @@ class ClusterFeed {
   bool NodeReady(std::string_view name) const;
   // Belongs to the model: it has GPUs and matches the selector.
   bool IsGpuNode(std::string_view name) const;
+  // Measured as unfit for a new gang.
+  bool IsUnhealthy(std::string_view name) const { return unhealthy_.contains(name); }
+  size_t unhealthy_count() const { return unhealthy_.size(); }
   // Closed to other schedulers by the taint kManagedTaint.
   bool IsClosed(std::string_view name) const;
   // Closed, Ready and not cordoned, and neither its labels nor its taints are against the template:
@@ -103,12 +128,10 @@ class ClusterFeed {
   NodeGpus GpusOfNode(std::string_view resource_name) const;
   // GPUs of all nodes of the model, by capacity; "" stands for nodes without a product. O(nodes).
   std::map<std::string, int64_t> GpusByProduct() const;
-  // Whether the node belongs to the model (it has GPUs and matches the selector).
   size_t gpu_node_count() const { return gpu_nodes_; }
 
  private:
   struct NodeEntry {
-    std::vector<std::string> domains;
     std::vector<int64_t> gpus;  // by resource name, of its capacity
     std::string product;
     bool ready = false;
@@ -127,6 +150,9 @@ class ClusterFeed {
   // Slots for what the node offers, and the pods counted again that asked for it before.
   void GiveSlots(const kube::Node& node);
   void PutPod(const kube::Shared<kube::Pod>& pod);
+  std::vector<int64_t> GpusOf(const kube::ResourceAmounts& amounts) const;
+  topology::LabelledNode LabelledNodeOf(const kube::Node& node) const;
+  void CloseUnhealthy(const topology::TopologySnapshot& snapshot);
 
   const Options options_;
   base::SnapshotCell<scheduler::LedgerView>& cell_;
@@ -138,7 +164,11 @@ class ClusterFeed {
   // By uid: pods that ask for something that has no slot.
   std::map<std::string, kube::Shared<kube::Pod>> pods_without_slot_;
   size_t gpu_nodes_ = 0;
-  bool model_stale_ = true;
+  topology::TopologyKeeper topology_;
+  std::vector<topology::NodeReport> reports_;  // for the next Refresh
+  absl::Time reports_time_;
+  std::shared_ptr<const topology::TopologySnapshot> taken_;  // what the ledger knows
+  base::StringMap<bool> unhealthy_;                          // a set: nodes that take no new gang
 };
 
 }  // namespace asterism::operators

@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "kube/resource_version.h"
 #include "operator/conditions.h"
+#include "topology/node_labels.h"
 
 namespace asterism::operators {
 namespace {
@@ -24,6 +25,25 @@ constexpr int kDryRunsMax = 32;
 constexpr absl::Duration kDryRunTurn = absl::Milliseconds(50);
 // How soon a Service that somebody deleted under a running job comes back.
 constexpr absl::Duration kServiceLook = absl::Seconds(60);
+
+// What we write on a node ourselves is no news.
+bool SameForTemplates(const kube::StringPairs& left, const kube::StringPairs& right) {
+  const auto ours = [](const auto& label) {
+    return std::string_view(label.first).starts_with(topology::kDomainLabelPrefix);
+  };
+  auto one = left.begin();
+  auto other = right.begin();
+  while (true) {
+    one = std::find_if_not(one, left.end(), ours);
+    other = std::find_if_not(other, right.end(), ours);
+    if (one == left.end() || other == right.end()) {
+      return one == left.end() && other == right.end();
+    }
+    if (*one++ != *other++) {
+      return false;
+    }
+  }
+}
 
 }  // namespace
 
@@ -170,7 +190,7 @@ void JobController::OnNode(const kube::Change<kube::Node>& change) {
       both && before->unschedulable == after->unschedulable && before->Ready() == after->Ready();
   // What admission looks at: its GPUs, and what selectors and tolerations can see.
   const bool same_kind = both && before->allocatable == after->allocatable &&
-                         before->meta.labels == after->meta.labels &&
+                         SameForTemplates(before->meta.labels, after->meta.labels) &&
                          before->taints == after->taints;
   if (!same_kind) {
     ++environment_version_;

@@ -161,4 +161,12 @@ std::vector<std::string> FabricMerge::OlderThan(absl::Time time) const {
   return sources;
 }
 
+std::vector<std::pair<std::string, absl::Time>> FabricMerge::Observed() const {
+  std::vector<std::pair<std::string, absl::Time>> observed;
+  for (const auto& [source, fragment] : fragments_) {
+    observed.emplace_back(source, fragment.observed);
+  }
+  return observed;
+}
+
 }  // namespace asterism::topology

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -44,6 +45,8 @@ class FabricMerge {
   uint32_t RailsOf(std::string_view node) const;
   // Sources that were last heard before.
   std::vector<std::string> OlderThan(absl::Time time) const;
+  // Each source and when it was last heard, by name.
+  std::vector<std::pair<std::string, absl::Time>> Observed() const;
 
  private:
   struct Fragment {

@@ -58,6 +58,9 @@ struct LabelledNode {
 
 inline constexpr std::string_view kDeclaredPrefix = "asterism.dev/declared-";
 inline constexpr std::string_view kDomainLabelPrefix = "asterism.dev/domain-";
+// An annotation beside these labels: which of the levels were measured, with commas between them.
+// Only those are worth remembering.
+inline constexpr std::string_view kMeasuredLevels = "asterism.dev/measured-levels";
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 

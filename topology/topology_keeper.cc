@@ -7,88 +7,245 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "fmt/format.h"
-#include "topology/natural_order.h"
 
 namespace asterism::topology {
 namespace {
 
-constexpr size_t kExamplesOfMoves = 5;
+// Few reports touch their own conditions; many are cheaper together.
+constexpr size_t kSingleConditionsMax = 64;
+
+// What labels say about places; what a former leader wrote is no news.
+bool SaysTheSame(const LabelledNode& left, const LabelledNode& right) {
+  const auto same = [](const std::vector<LabelLevel>& one, const std::vector<LabelLevel>& other) {
+    return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                      [](const LabelLevel& a, const LabelLevel& b) {
+                        return a.key == b.key && a.value == b.value;
+                      });
+  };
+  return left.nvlink_domain == right.nvlink_domain && same(left.levels, right.levels) &&
+         same(left.declared, right.declared) && left.gpu_count == right.gpu_count &&
+         left.resources.gpu_capacity == right.resources.gpu_capacity &&
+         left.findings == right.findings;
+}
+
+bool IsMeasured(PlaceOrigin origin) {
+  return origin == PlaceOrigin::kNvlink || origin == PlaceOrigin::kFabric ||
+         origin == PlaceOrigin::kRemembered;
+}
 
 }  // namespace
 
+std::string_view PlaceOriginName(PlaceOrigin origin) {
+  constexpr std::array<std::string_view, kPlaceOrigins> kNames = {
+      "", "nvlink", "fabric", "label", "declared", "remembered", "by-name"};
+  return kNames[static_cast<size_t>(origin)];
+}
+
 TopologyKeeper::TopologyKeeper(KeeperOptions options) : options_(std::move(options)) {
+  Intern("");
   auto empty = std::make_shared<TopologySnapshot>();
-  std::vector<std::string> levels = {"node"};
-  for (const LevelSource& level : options_.levels) {
-    levels.push_back(level.name);
-  }
-  levels.emplace_back("cluster");
-  absl::StatusOr<Cluster> cluster = BuildCluster(std::move(levels), {});
+  absl::StatusOr<Cluster> cluster = BuildCluster(LevelNames(), {});
   CHECK_THAT(cluster.ok(), "the level list of a TopologyKeeper is not valid");
   empty->cluster = std::make_shared<const Cluster>(*std::move(cluster));
   empty->conditions = std::make_shared<const std::vector<NodeCondition>>();
+  empty->origins =
+      std::make_shared<const std::vector<std::vector<PlaceOrigin>>>(options_.levels.size());
   empty->findings = std::make_shared<const std::vector<Finding>>();
   snapshot_ = std::move(empty);
 }
 
+std::vector<std::string> TopologyKeeper::LevelNames() const {
+  std::vector<std::string> names = {options_.innermost};
+  for (const LevelSource& level : options_.levels) {
+    names.push_back(level.name);
+  }
+  if (!options_.outermost.empty()) {
+    names.push_back(options_.outermost);
+  }
+  return names;
+}
+
+uint32_t TopologyKeeper::Intern(std::string_view value) {
+  const auto found = value_ids_.find(value);
+  if (found != value_ids_.end()) {
+    return found->second;
+  }
+  const auto id = static_cast<uint32_t>(values_.size());
+  values_.emplace_back(value);
+  value_ids_.emplace(std::string(value), id);
+  return id;
+}
+
+// What a former leader wrote, where it could have measured it.
+void TopologyKeeper::Remember(Member& member) {
+  member.remembered.assign(options_.levels.size(), 0);
+  for (size_t index = 0; index < options_.levels.size(); ++index) {
+    const LevelSource& level = options_.levels[index];
+    const std::string key = std::string(kDomainLabelPrefix) + level.name;
+    for (const LabelLevel& former : member.labels.former) {
+      if (former.key == key && level.kind != LevelSource::Kind::kLabel &&
+          level.kind != LevelSource::Kind::kDeclared && !former.value.starts_with("by-name-")) {
+        member.remembered[index] = Intern(former.value);
+      }
+    }
+  }
+}
+
+// True: a level that was remembered is not any more, since somebody took its label away.
+bool TopologyKeeper::ForgetRemoved(Member& member, const std::vector<LabelLevel>& former) {
+  bool forgot = false;
+  for (const LabelLevel& before : member.labels.former) {
+    const bool there = std::any_of(former.begin(), former.end(), [&before](const LabelLevel& now) {
+      return now.key == before.key;
+    });
+    for (size_t index = 0; !there && index < options_.levels.size(); ++index) {
+      if (before.key == std::string(kDomainLabelPrefix) + options_.levels[index].name) {
+        forgot |= std::exchange(member.remembered[index], 0) != 0;
+      }
+    }
+  }
+  return forgot;
+}
+
+bool TopologyKeeper::TakeNode(LabelledNode node) {
+  const auto [it, added] = members_.try_emplace(node.name);
+  Member& member = it->second;
+  member.absences = 0;
+  if (!node.nvlink_domain.empty() && (!member.report.has_value() || member.last_domain.empty())) {
+    member.last_domain = node.nvlink_domain;
+  } else if (!added && !member.report.has_value() && node.nvlink_domain.empty() &&
+             member.last_domain == member.labels.nvlink_domain) {
+    member.last_domain.clear();  // the label is gone, and nobody else has said so
+  }
+  const bool forgot = !added && ForgetRemoved(member, node.former);
+  const bool news = added || forgot || !SaysTheSame(member.labels, node);
+  member.labels = std::move(node);
+  if (added) {
+    Remember(member);
+    if (const auto early = early_reports_.find(it->first); early != early_reports_.end()) {
+      NodeReport report = std::move(early->second);
+      early_reports_.erase(early);
+      if (TakeReport(std::move(report), now_) == Effect::kRebuild) {
+        CollectOwners();
+        AnalyzeFabrics();
+      }
+    }
+  }
+  return news;
+}
+
 void TopologyKeeper::PutNodes(std::vector<LabelledNode> nodes, absl::Time now) {
+  now_ = std::max(now_, now);
   if (nodes.empty()) {
     return;
   }
   std::set<std::string, std::less<>> listed;
   for (LabelledNode& node : nodes) {
     listed.insert(node.name);
-    Member& member = members_[node.name];
-    member.absences = 0;
-    if (!node.nvlink_domain.empty()) {
-      member.last_domain = member.report.has_value() && !member.last_domain.empty()
-                               ? member.last_domain
-                               : node.nvlink_domain;
-    }
-    member.labels = std::move(node);
+    TakeNode(std::move(node));
   }
   for (auto it = members_.begin(); it != members_.end();) {
     const bool absent = !listed.contains(it->first);
     it->second.absences += absent ? 1 : 0;
-    it = it->second.absences >= kListingsToForget ? members_.erase(it) : std::next(it);
+    const auto next = std::next(it);
+    if (it->second.absences >= kListingsToForget) {
+      DropNode(std::string(it->first));
+    }
+    it = next;
   }
-  Rebuild(now);
+  Rebuild(false);
+}
+
+bool TopologyKeeper::PutNode(LabelledNode node) {
+  unsettled_ |= TakeNode(std::move(node));
+  return unsettled_;
+}
+
+bool TopologyKeeper::DropNode(std::string_view node) {
+  early_reports_.erase(std::string(node));
+  if (const auto it = members_.find(node); it != members_.end()) {
+    if (it->second.report.has_value()) {
+      CountLinks(*it->second.report, -1);
+    }
+    members_.erase(it);
+    unsettled_ = true;
+  }
+  return unsettled_;
+}
+
+void TopologyKeeper::Settle() {
+  if (unsettled_) {
+    Rebuild(false);
+  }
+}
+
+void TopologyKeeper::RemoveNode(std::string_view node) {
+  DropNode(node);
+  Settle();
 }
 
 void TopologyKeeper::PutReport(NodeReport report, absl::Time now) {
-  const std::string name = report.node;
-  switch (TakeReport(std::move(report), now)) {
-    case Effect::kNone:
-      return;
-    case Effect::kCondition:
-      PublishCondition(name, now);
-      return;
-    case Effect::kRebuild:
-      CollectOwners();
-      AnalyzeFabrics();
-      Rebuild(now);
-      return;
-  }
+  std::vector<NodeReport> one;
+  one.push_back(std::move(report));
+  PutReports(std::move(one), now);
 }
 
 void TopologyKeeper::PutReports(std::vector<NodeReport> reports, absl::Time now) {
+  now_ = std::max(now_, now);
   Effect most = Effect::kNone;
+  std::vector<std::string> names;
   for (NodeReport& report : reports) {
+    if (reports.size() <= kSingleConditionsMax) {
+      names.push_back(report.node);
+    }
     most = std::max(most, TakeReport(std::move(report), now));
   }
   if (most == Effect::kRebuild) {
     CollectOwners();
     AnalyzeFabrics();
-    Rebuild(now);
+    Rebuild(false);
+  } else if (most == Effect::kConditions || (most == Effect::kCondition && names.empty())) {
+    PublishConditions();
   } else if (most == Effect::kCondition) {
-    PublishConditions(now);
+    for (const std::string& name : names) {
+      PublishCondition(name);
+    }
   }
+}
+
+void TopologyKeeper::Hear(std::string_view node, absl::Time now) {
+  now_ = std::max(now_, now);
+  if (const auto it = members_.find(node); it != members_.end() && it->second.report.has_value()) {
+    it->second.heard = now;
+  }
+}
+
+// True: what is usual for the product has changed, and with it the conditions of its other nodes.
+bool TopologyKeeper::CountLinks(const NodeReport& report, int step) {
+  if (report.product.empty()) {
+    return false;
+  }
+  const uint32_t down_before = UsualLinks(report, false);
+  const uint32_t up_before = UsualLinks(report, true);
+  ProductLinks& links = links_[report.product];
+  for (auto* counts : {&links.nodes_by_down, &links.nodes_by_up}) {
+    const uint32_t count = counts == &links.nodes_by_down ? report.bad_links : report.good_links;
+    size_t& nodes = (*counts)[count];
+    nodes = step > 0 ? nodes + 1 : nodes - std::min<size_t>(nodes, 1);
+    if (nodes == 0) {
+      counts->erase(count);
+    }
+  }
+  return UsualLinks(report, false) != down_before || UsualLinks(report, true) != up_before;
 }
 
 TopologyKeeper::Effect TopologyKeeper::TakeReport(NodeReport report, absl::Time now) {
   const auto it = members_.find(report.node);
   if (it == members_.end()) {
-    return Effect::kNone;  // no node of the cluster, or not listed yet: the agent repeats itself
+    if (early_reports_.size() < kEarlyReportsMax) {
+      early_reports_[report.node] = std::move(report);
+    }
+    return Effect::kNone;
   }
   Member& member = it->second;
   if (member.report.has_value() && member.report->boot_id == report.boot_id &&
@@ -101,40 +258,32 @@ TopologyKeeper::Effect TopologyKeeper::TakeReport(NodeReport report, absl::Time 
   } else if (report.domain_state == DomainState::kNone) {
     domain = "";
   }
-  const bool same_nics =
-      member.report.has_value() &&
-      std::equal(member.report->nics.begin(), member.report->nics.end(), report.nics.begin(),
-                 report.nics.end(), [](const ReportedNic& left, const ReportedNic& right) {
-                   return left.node_guid == right.node_guid && left.port_guids == right.port_guids;
-                 });
-  const bool rebuild = domain != member.last_domain || (!same_nics && !report.nics.empty());
+  const bool same_nics = member.report.has_value() && member.report->nics == report.nics;
+  const bool same_gpus =
+      domain.empty() || (member.report.has_value() && member.report->gpu_count == report.gpu_count);
+  // It takes away what a former leader remembered.
+  const bool denies =
+      report.domain_state == DomainState::kNone &&
+      std::any_of(member.remembered.begin(), member.remembered.end(),
+                  [this](uint32_t value) { return value != 0 && !IsOfFabric(values_[value]); });
+  const bool rebuild =
+      domain != member.last_domain || (!same_nics && !report.nics.empty()) || !same_gpus || denies;
   if (report.nics.empty() && member.report.has_value()) {
     report.nics = std::move(member.report->nics);  // not told yet after a restart
   }
+  bool usual_changed = member.report.has_value() && CountLinks(*member.report, -1);
+  usual_changed = CountLinks(report, 1) || usual_changed;
   member.last_domain = std::move(domain);
   member.report = std::move(report);
   member.heard = now;
-  return rebuild ? Effect::kRebuild : Effect::kCondition;
-}
-
-// One node's health and counts: the domains stay as they are.
-void TopologyKeeper::PublishCondition(std::string_view name, absl::Time now) {
-  const NodeId node = snapshot_->cluster->FindNode(name);
-  if (!node.valid()) {
-    return;
-  }
-  auto conditions = std::make_shared<std::vector<NodeCondition>>(*snapshot_->conditions);
-  (*conditions)[node.index()] = ConditionOf(members_.find(name)->second, name, now);
-  auto next = std::make_shared<TopologySnapshot>(*snapshot_);
-  ++next->generation;
-  next->conditions = std::move(conditions);
-  snapshot_ = std::move(next);
+  return rebuild ? Effect::kRebuild : usual_changed ? Effect::kConditions : Effect::kCondition;
 }
 
 void TopologyKeeper::PutFabric(std::string source, Fabric fabric, absl::Time now) {
+  now_ = std::max(now_, now);
   if (fabrics_.Put(std::move(source), std::move(fabric), now)) {
     AnalyzeFabrics();
-    Rebuild(now);
+    Rebuild(false);
   }
 }
 
@@ -155,24 +304,20 @@ void TopologyKeeper::AnalyzeFabrics() {
   fabrics_.Analyze(owners_);
 }
 
-void TopologyKeeper::RemoveNode(std::string_view node) {
-  if (const auto it = members_.find(node); it != members_.end()) {
-    members_.erase(it);
-    published_.erase(std::string(node));
-    Rebuild(absl::InfinitePast());
-  }
-}
-
 void TopologyKeeper::Confirm() {
-  if (held_.has_value()) {
-    Paths paths = *std::move(held_);
-    held_.reset();
-    Publish(std::move(paths), absl::InfinitePast());
+  if (!held_.empty()) {
+    Rebuild(true);
   }
 }
 
 void TopologyKeeper::Tick(absl::Time now) {
-  PublishConditions(now);
+  now_ = std::max(now_, now);
+  if (!held_.empty() && now_ - held_since_ >= options_.hold &&
+      options_.hold > absl::ZeroDuration()) {
+    Rebuild(false);
+    return;
+  }
+  PublishConditions();
 }
 
 void TopologyKeeper::CollectOwners() {
@@ -191,353 +336,192 @@ void TopologyKeeper::CollectOwners() {
   }
 }
 
-bool TopologyKeeper::AddNvlink(size_t index, Paths& paths) const {
-  bool any = false;
-  auto member = members_.begin();  // `paths` has the same names in the same order
-  for (auto& [name, path] : paths) {
-    path[index] = member->second.last_domain;
-    any = any || !path[index].empty();
-    ++member;
-  }
-  return any;
-}
-
-bool TopologyKeeper::AddLeafGroups(size_t index, Paths& paths) const {
-  bool any = false;
-  auto member = members_.begin();
-  for (auto& [name, path] : paths) {
-    const std::vector<LabelLevel>& levels = (member++)->second.labels.levels;
-    const std::string* group = fabrics_.GroupOf(name);
-    if (group != nullptr) {
-      path[index] = *group;
-    } else if (!levels.empty()) {
-      path[index] = levels[0].value;
-    }
-    any = any || !path[index].empty();
-  }
-  return any;
-}
-
-// A node keeps its place in its group for good; a new one takes the first free place.
-bool TopologyKeeper::AddSlices(const LevelSource& level, size_t index, Paths& paths) {
-  std::map<std::string, std::vector<std::string>, std::less<>> newcomers;
-  for (const auto& [name, path] : paths) {
-    const std::string* group = fabrics_.GroupOf(name);
-    const auto seat = seats_.find(name);
-    if (group != nullptr && (seat == seats_.end() || seat->second.group != *group)) {
-      newcomers[*group].push_back(name);
-    }
-  }
-  for (auto& [group, names] : newcomers) {
-    std::sort(names.begin(), names.end(), NaturalLess);
-    std::vector<std::string>& slots = slots_[group];
-    auto next = names.begin();
-    for (std::string& slot : slots) {
-      const std::string* place = fabrics_.GroupOf(slot);
-      const bool free = !members_.contains(slot) || place == nullptr || *place != group;
-      if (free && next != names.end()) {
-        seats_.erase(slot);
-        slot = *next++;
-      }
-    }
-    slots.insert(slots.end(), next, names.end());
-  }
-  for (const auto& [group, names] : newcomers) {
-    const std::vector<std::string>& slots = slots_[group];
-    for (size_t i = 0; i < slots.size(); ++i) {
-      if (const std::string* place = fabrics_.GroupOf(slots[i]);
-          place != nullptr && *place == group) {
-        seats_[slots[i]] = {group, i};
-      }
-    }
-  }
-  bool any = false;
-  const size_t size = std::max<size_t>(1, level.slice_nodes);
-  for (auto& [name, path] : paths) {
-    const std::string* group = fabrics_.GroupOf(name);
-    const auto seat = seats_.find(name);
-    if (group != nullptr && seat != seats_.end() && seat->second.group == *group) {
-      path[index] = fmt::format("{}-s{}", *group, seat->second.number / size);
-      any = true;
-    }
-  }
-  return any;
-}
-
-bool TopologyKeeper::AddTiers(size_t index, Paths& paths) const {
-  bool any = false;
-  for (auto& [name, path] : paths) {
-    const std::string* group = fabrics_.GroupOf(name);
-    if (const std::string* tier = group == nullptr ? nullptr : fabrics_.TierOf(*group);
-        tier != nullptr) {
-      path[index] = *tier;
-      any = true;
-    }
-  }
-  return any;
-}
-
-bool TopologyKeeper::AddLabels(const LevelSource& level, size_t index, Paths& paths) const {
-  bool any = false;
-  for (auto& [name, path] : paths) {
-    const LabelledNode& labels = members_.find(name)->second.labels;
-    for (const std::vector<LabelLevel>* list : {&labels.declared, &labels.levels}) {
-      for (const LabelLevel& each : *list) {
-        const bool wanted = level.label.empty() ? list == &labels.levels : each.key == level.label;
-        if (wanted && path[index].empty()) {
-          path[index] = each.value;
-          any = any || !each.value.empty();
-        }
-      }
-    }
-  }
-  return any;
-}
-
-// Nothing is known: slices in the order of names, better than one domain a node.
-void TopologyKeeper::AddByName(const LevelSource& level, size_t index, Paths& paths) {
-  std::vector<std::string>& slots = slots_[""];
-  std::vector<std::string> names;
-  for (const auto& [name, path] : paths) {
-    if (std::find(slots.begin(), slots.end(), name) == slots.end()) {
-      names.push_back(name);
-    }
-  }
-  std::sort(names.begin(), names.end(), NaturalLess);
-  slots.insert(slots.end(), names.begin(), names.end());
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (const auto it = paths.find(slots[i]); it != paths.end()) {
-      it->second[index] = fmt::format("by-name-{}", i / std::max<size_t>(1, level.slice_nodes));
-    }
-  }
-}
-
-bool TopologyKeeper::AddLevel(const LevelSource& level, size_t index, Paths& paths) {
-  switch (level.kind) {
-    case LevelSource::Kind::kAuto:
-      return AddNvlink(index, paths) || AddSlices(level, index, paths) ||
-             AddLabels(level, index, paths);
-    case LevelSource::Kind::kNvlink:
-      return AddNvlink(index, paths);
-    case LevelSource::Kind::kLeafGroup:
-      return AddLeafGroups(index, paths);
-    case LevelSource::Kind::kSlice:
-      return AddSlices(level, index, paths);
-    case LevelSource::Kind::kTier:
-      return AddTiers(index, paths);
-    case LevelSource::Kind::kLabel:
-      return AddLabels(level, index, paths);
-  }
-  return false;
-}
-
-// What people declare fills what nobody measured.
-bool TopologyKeeper::AddDeclared(size_t index, Paths& paths) const {
-  const std::string key = std::string(kDeclaredPrefix) + options_.levels[index].name;
-  bool any = false;
-  for (auto& [name, path] : paths) {
-    if (!path[index].empty()) {
-      continue;
-    }
-    for (const LabelLevel& each : members_.find(name)->second.labels.declared) {
-      if (each.key == key) {
-        path[index] = each.value;
-        any = true;
-      }
-    }
-  }
-  return any;
-}
-
-TopologyKeeper::Paths TopologyKeeper::ProposePaths() {
-  Paths paths;
-  for (const auto& [name, member] : members_) {
-    paths.emplace_hint(paths.end(), name, std::vector<std::string>(options_.levels.size()));
-  }
-  for (size_t index = 0; index < options_.levels.size(); ++index) {
-    const bool measured = AddLevel(options_.levels[index], index, paths);
-    const bool declared = AddDeclared(index, paths);
-    if (!measured && !declared && options_.levels[index].kind == LevelSource::Kind::kAuto) {
-      AddByName(options_.levels[index], index, paths);
-    }
-  }
-  // What was known and is not told any more stays.
-  auto before = published_.begin();
-  for (auto& [name, path] : paths) {
-    while (before != published_.end() && before->first < name) {
-      ++before;
-    }
-    if (before == published_.end() || before->first != name) {
-      continue;
-    }
-    for (size_t level = 0; level < path.size(); ++level) {
-      if (path[level].empty()) {
-        path[level] = before->second[level];
-      }
-    }
-  }
-  return paths;
-}
-
 // Nodes that would leave or change a domain that they are in. New nodes and new knowledge are no
-// moves.
-bool TopologyKeeper::IsMassChange(const Paths& paths) const {
-  size_t moves = 0;
-  auto after = paths.begin();
-  for (const auto& [name, before] : published_) {
-    while (after != paths.end() && after->first < name) {
-      ++after;
+// moves, and neither is what people change in labels.
+std::vector<TopologyKeeper::Move> TopologyKeeper::FindMoves() const {
+  std::vector<Move> moves;
+  for (const auto& [name, member] : members_) {
+    for (size_t level = 0; level < member.published.size(); ++level) {
+      const Place& before = member.published[level];
+      const Place& after = member.proposed[level];
+      if (before.value != 0 && before.value != after.value &&
+          before.origin != PlaceOrigin::kByName &&
+          (IsMeasured(before.origin) || IsMeasured(after.origin))) {
+        moves.push_back({name, member.proposed});
+        break;
+      }
     }
-    bool moved = after == paths.end() || after->first != name;
-    for (size_t level = 0; !moved && level < before.size(); ++level) {
-      moved = !before[level].empty() && before[level] != after->second[level] &&
-              !before[level].starts_with("by-name-");
-    }
-    moves += moved ? 1 : 0;
   }
-  return static_cast<double>(moves) > options_.moves_max * static_cast<double>(published_.size());
+  return moves;
 }
 
-void TopologyKeeper::Rebuild(absl::Time now) {
-  Paths paths = ProposePaths();
-  if (IsMassChange(paths) && !(held_.has_value() && *held_ == paths)) {
-    held_ = std::move(paths);
-    auto next = std::make_shared<TopologySnapshot>(*snapshot_);
-    ++next->generation;
-    next->change_held = true;
-    next->findings = std::make_shared<const std::vector<Finding>>(Findings(now));
-    snapshot_ = std::move(next);
+void TopologyKeeper::Rebuild(bool confirmed) {
+  unsettled_ = false;
+  Propose();
+  std::vector<Move> moves = FindMoves();
+  size_t known = 0;
+  for (const auto& [name, member] : members_) {
+    known += member.published.empty() ? 0 : 1;
+  }
+  const bool mass =
+      moves.size() >= kMassNodesMin &&
+      static_cast<double>(moves.size()) > options_.moves_max * static_cast<double>(known);
+  const bool again = !held_.empty() && held_ == moves && now_ - held_since_ >= options_.hold;
+  if (!mass || again || confirmed) {
+    held_.clear();
+    Publish();
     return;
   }
-  held_.reset();
-  Publish(std::move(paths), now);
+  // The rest of the update counts at once.
+  for (const Move& move : moves) {
+    Member& member = members_.find(move.node)->second;
+    member.proposed = member.published;
+  }
+  if (held_ != moves) {
+    held_since_ = now_;
+    held_ = std::move(moves);
+  }
+  Publish();
 }
 
-void TopologyKeeper::Publish(Paths paths, absl::Time now) {
+void TopologyKeeper::Publish() {
+  const auto facts_of = [this](const std::string& name, const Member& member) {
+    NodeFacts facts{name, {}};
+    for (const Place& place : member.proposed) {
+      facts.domains.push_back(values_[place.value]);
+    }
+    return facts;
+  };
   std::vector<NodeFacts> facts;
-  facts.reserve(paths.size());
+  facts.reserve(members_.size());
   // In the order of the former snapshot, which is that of the next one but for what moved.
   const Cluster& former = *snapshot_->cluster;
   for (size_t node = 0; node < former.node_count(); ++node) {
-    if (const auto it = paths.find(former.node_name(NodeId(node))); it != paths.end()) {
-      facts.push_back({it->first, it->second});
+    if (const auto it = members_.find(former.node_name(NodeId(node))); it != members_.end()) {
+      facts.push_back(facts_of(it->first, it->second));
     }
   }
-  for (const auto& [name, path] : paths) {
+  for (const auto& [name, member] : members_) {
     if (!former.FindNode(name).valid()) {
-      facts.push_back({name, path});
+      facts.push_back(facts_of(name, member));
     }
   }
-  std::vector<std::string> levels = {"node"};
-  for (const LevelSource& level : options_.levels) {
-    levels.push_back(level.name);
-  }
-  levels.emplace_back("cluster");
-  absl::StatusOr<Cluster> cluster = BuildCluster(std::move(levels), std::move(facts));
+  absl::StatusOr<Cluster> cluster = BuildCluster(LevelNames(), std::move(facts));
   if (BUG_IF(!cluster.ok(), "a merged topology is refused")) {
     return;
   }
-  published_ = std::move(paths);
   auto next = std::make_shared<TopologySnapshot>();
   next->generation = snapshot_->generation + 1;
+  next->change_held = !held_.empty();
   next->cluster = std::make_shared<const Cluster>(*std::move(cluster));
-  next->conditions =
-      std::make_shared<const std::vector<NodeCondition>>(Conditions(*next->cluster, now));
-  next->findings = std::make_shared<const std::vector<Finding>>(Findings(now));
+  auto origins = std::make_shared<std::vector<std::vector<PlaceOrigin>>>(options_.levels.size());
+  for (auto& level : *origins) {
+    level.assign(next->cluster->node_count(), PlaceOrigin::kNobody);
+  }
+  for (auto& [name, member] : members_) {
+    const NodeId node = next->cluster->FindNode(name);
+    for (size_t level = 0; level < member.proposed.size(); ++level) {
+      (*origins)[level][node.index()] = member.proposed[level].origin;
+    }
+    member.published = member.proposed;
+  }
+  next->origins = std::move(origins);
+  next->conditions = std::make_shared<const std::vector<NodeCondition>>(Conditions(*next->cluster));
+  next->findings = std::make_shared<const std::vector<Finding>>(Findings());
   snapshot_ = std::move(next);
 }
 
-void TopologyKeeper::PublishConditions(absl::Time now) {
+// One node's health and counts: the domains stay as they are.
+void TopologyKeeper::PublishCondition(std::string_view name) {
+  const NodeId node = snapshot_->cluster->FindNode(name);
+  const auto member = members_.find(name);
+  if (!node.valid() || member == members_.end()) {
+    return;
+  }
+  const NodeCondition condition = ConditionOf(member->second, name);
+  if (condition == (*snapshot_->conditions)[node.index()]) {
+    return;
+  }
+  auto conditions = std::make_shared<std::vector<NodeCondition>>(*snapshot_->conditions);
+  (*conditions)[node.index()] = condition;
   auto next = std::make_shared<TopologySnapshot>(*snapshot_);
   ++next->generation;
-  next->conditions =
-      std::make_shared<const std::vector<NodeCondition>>(Conditions(*snapshot_->cluster, now));
-  next->findings = std::make_shared<const std::vector<Finding>>(Findings(now));
+  next->conditions = std::move(conditions);
   snapshot_ = std::move(next);
 }
 
-NodeCondition TopologyKeeper::ConditionOf(const Member& member, std::string_view name,
-                                          absl::Time now) const {
-  NodeCondition condition;
-  condition.gpu_count = static_cast<uint32_t>(
-      std::max<int64_t>(0, member.labels.gpu_count.value_or(member.labels.resources.gpu_capacity)));
-  condition.rail_mask = fabrics_.RailsOf(name);
-  if (member.report.has_value()) {
-    condition.stale = now - member.heard > options_.report_ttl;
-    condition.health = condition.stale ? NodeHealth::kUnknown : member.report->health;
-    condition.gpu_count = member.report->gpu_count;
-    condition.bad_links = member.report->bad_links;
+void TopologyKeeper::PublishConditions() {
+  std::vector<NodeCondition> conditions = Conditions(*snapshot_->cluster);
+  std::vector<Finding> findings = Findings();
+  if (conditions == *snapshot_->conditions && findings == *snapshot_->findings) {
+    return;
   }
-  return condition;
+  auto next = std::make_shared<TopologySnapshot>(*snapshot_);
+  ++next->generation;
+  next->conditions = std::make_shared<const std::vector<NodeCondition>>(std::move(conditions));
+  next->findings = std::make_shared<const std::vector<Finding>>(std::move(findings));
+  snapshot_ = std::move(next);
 }
 
-std::vector<NodeCondition> TopologyKeeper::Conditions(const Cluster& cluster,
-                                                      absl::Time now) const {
-  std::vector<NodeCondition> conditions(cluster.node_count());
-  for (size_t i = 0; i < conditions.size(); ++i) {
-    const std::string& name = cluster.node_name(NodeId(i));
-    if (const auto member = members_.find(name); member != members_.end()) {
-      conditions[i] = ConditionOf(member->second, name, now);
-    }
+std::optional<std::vector<TopologyKeeper::DomainLabel>> TopologyKeeper::DomainLabels(
+    std::string_view node) const {
+  const auto it = members_.find(node);
+  if (it == members_.end()) {
+    return std::nullopt;
   }
-  return conditions;
+  std::vector<DomainLabel> labels;
+  for (const Place& place : it->second.published) {
+    labels.push_back({.value = place.origin == PlaceOrigin::kByName ? "" : values_[place.value],
+                      .measured = IsMeasured(place.origin)});
+  }
+  labels.resize(options_.levels.size());
+  return labels;
 }
 
-std::vector<Finding> TopologyKeeper::Findings(absl::Time now) const {
-  std::vector<Finding> findings = fabrics_.findings();
+std::vector<SourceState> TopologyKeeper::Sources(absl::Time now) const {
+  SourceState agents{.name = "agents"};
+  SourceState labels{.name = "labels"};
+  SourceState declared{.name = "declared"};
+  size_t stale = 0;
   for (const auto& [name, member] : members_) {
-    findings.insert(findings.end(), member.labels.findings.begin(), member.labels.findings.end());
-    if (!member.report.has_value()) {
-      continue;
+    if (member.report.has_value()) {
+      ++agents.nodes;
+      stale += now - member.heard > options_.report_ttl ? 1 : 0;
+      agents.last_seen = std::max(agents.last_seen, member.heard);
     }
-    const NodeReport& report = *member.report;
-    if (now - member.heard > options_.report_ttl) {
-      findings.push_back({FindingKind::kStale, {name}, "its agent is silent"});
-    }
-    if (report.bad_links > 0) {
-      findings.push_back({FindingKind::kNvlinkLinkDown,
-                          {name},
-                          fmt::format("{} NVLinks are down, says its agent", report.bad_links)});
-    }
-    if (report.domain_state == DomainState::kMember && IsZeroClique(report.nvlink_domain)) {
-      findings.push_back({FindingKind::kCliqueZeroUuid, {name}, report.nvlink_domain});
-    }
-    if (!member.labels.nvlink_domain.empty() && report.domain_state == DomainState::kMember &&
-        member.labels.nvlink_domain != report.nvlink_domain) {
-      findings.push_back({FindingKind::kConflict,
-                          {name},
-                          fmt::format("its label says NVLink domain {}, its agent {}",
-                                      member.labels.nvlink_domain, report.nvlink_domain)});
-    }
-    if (member.labels.gpu_count.has_value() && report.gpu_count > 0 &&
-        *member.labels.gpu_count != int64_t{report.gpu_count} && !member.labels.mig_single) {
-      findings.push_back({FindingKind::kGpuCountMismatch,
-                          {name},
-                          fmt::format("its label says {} GPUs, its agent sees {}",
-                                      *member.labels.gpu_count, report.gpu_count)});
+    labels.nodes += member.labels.levels.empty() && member.labels.nvlink_domain.empty() ? 0 : 1;
+    declared.nodes +=
+        std::any_of(member.labels.declared.begin(), member.labels.declared.end(),
+                    [](const LabelLevel& each) { return each.key.starts_with(kDeclaredPrefix); })
+            ? 1
+            : 0;
+  }
+  agents.state = stale == 0              ? SourceState::State::kReady
+                 : stale == agents.nodes ? SourceState::State::kStale
+                                         : SourceState::State::kPartial;
+  std::vector<SourceState> sources;
+  for (SourceState* each : {&agents, &labels, &declared}) {
+    if (each->nodes > 0) {
+      sources.push_back(std::move(*each));
     }
   }
-  for (const std::string& source : fabrics_.OlderThan(now - options_.fabric_ttl)) {
-    findings.push_back({FindingKind::kStale, {source}, "no answer for longer than its time"});
+  for (const auto& [name, observed] : fabrics_.Observed()) {
+    sources.push_back({.name = "fabric/" + name,
+                       .state = now - observed > options_.fabric_ttl ? SourceState::State::kStale
+                                                                     : SourceState::State::kReady,
+                       .last_seen = observed});
   }
-  if (held_.has_value()) {
-    size_t moves = 0;
-    std::string examples;
-    for (const auto& [name, before] : published_) {
-      const auto after = held_->find(name);
-      if (after == held_->end() || after->second != before) {
-        if (++moves <= kExamplesOfMoves) {
-          examples += (examples.empty() ? "" : ", ") + name;
-        }
-      }
+  return sources;
+}
+
+std::array<size_t, kPlaceOrigins> TopologyKeeper::CountOrigins(size_t index) const {
+  std::array<size_t, kPlaceOrigins> counts = {};
+  for (const auto& [name, member] : members_) {
+    if (index < member.published.size()) {
+      ++counts[static_cast<size_t>(member.published[index].origin)];
     }
-    findings.push_back({FindingKind::kMassChangeHeld,
-                        {fmt::format("{} nodes", moves)},
-                        fmt::format("of {} nodes {} would move: {}", published_.size(), moves,
-                                    examples + (moves > kExamplesOfMoves ? ", ..." : ""))});
   }
-  SortFindings(findings);
-  return findings;
+  return counts;
 }
 
 }  // namespace asterism::topology

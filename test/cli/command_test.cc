@@ -157,10 +157,31 @@ TEST_F(CommandTest, DoctorAnswersProgramsToo) {
   EXPECT_EQ(answer["texts"][0]["summary"]["status"], "ok");
 }
 
-TEST_F(CommandTest, DoctorWithoutFilesSaysWhatIsMissing) {
+TEST_F(CommandTest, DoctorWithoutFilesAsksTheController) {
+  const json page = json::parse(R"({"leading": true, "generation": 7,
+    "clean": false, "texts": [{"name": "agents", "summary": {"format": "ready", "nodes": 12}},
+                              {"name": "labels", "summary": {"format": "ready", "nodes": 12}}],
+    "findings": [{"kind": "nvlink-link-down", "objects": ["gpu-7"],
+                  "evidence": "2 of 144 NVLinks are down, says its agent", "source": "live"},
+                 {"kind": "from-the-future", "objects": ["x"], "evidence": "?"}]})");
+  Answer(std::string(kProxy) + "doctorz", page);
+  Answer("/clean/doctorz",
+         json::parse(R"({"leading": true, "clean": true, "texts": [], "findings": []})"));
+  Answer("/broken/doctorz", json::parse(R"({"findings": 3})"));
+  Serve();
   const Ended ended = Run({"doctor"});
-  EXPECT_EQ(ended.code, kExitUnreadable);
-  EXPECT_THAT(ended.error, HasSubstr("the controller does not publish findings yet"));
+  EXPECT_EQ(ended.code, kExitFindings) << ended.error;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("agents: ready, 12 nodes"), HasSubstr("nvlink-link-down"),
+                               HasSubstr("gpu-7: 2 of 144 NVLinks are down"), HasSubstr("remedy"),
+                               HasSubstr("1 findings are of kinds")));
+  EXPECT_EQ(json::parse(Run({"doctor", "-o", "json"}).out)["findings"][0]["kind"],
+            "nvlink-link-down");
+  const Ended clean = Run({"doctor", "--server", Url() + "/clean"});
+  EXPECT_EQ(clean.code, kExitDone) << clean.error;
+  EXPECT_THAT(clean.out, HasSubstr("nothing is wrong"));
+  const Ended broken = Run({"doctor", "--server", Url() + "/broken"});
+  EXPECT_EQ(broken.code, kExitUnreadable);
+  EXPECT_THAT(broken.error, HasSubstr("findings"));
   EXPECT_EQ(Run({"doctor", "-o", "svg", "x"}).code, kExitUsage);
 }
 

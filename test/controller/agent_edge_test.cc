@@ -115,6 +115,52 @@ TEST_F(AgentEdgeTest, AnAgentOfItsNodeIsAttached) {
   EXPECT_TRUE(Eventually([&] { return attached() == 0; }));
 }
 
+TEST_F(AgentEdgeTest, WhatAnAgentMeasuresIsTakenAndWhatIsLostIsAskedForOnce) {
+  Serve();
+  const auto stub = v1::Agents::NewStub(Channel());
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", std::string("Bearer ") + kNodeToken);
+  std::vector<std::string> answers;
+  absl::Notification told;
+  absl::Notification over;
+  std::thread caller([&] {
+    const auto stream = stub->Attach(&context);
+    v1::ControllerFrame answer;
+    v1::AgentFrame delta;
+    delta.mutable_measurement()->set_generation(5);
+    v1::AgentFrame full;
+    full.mutable_measurement()->set_generation(6);
+    full.mutable_measurement()->set_full(true);
+    for (int gpu = 0; gpu < 4; ++gpu) {
+      full.mutable_measurement()->mutable_gpus()->add_gpus()->set_product("H100");
+    }
+    for (const v1::AgentFrame& frame : {Hello("node-000"), delta}) {
+      if (stream->Write(frame) && stream->Read(&answer)) {
+        answers.push_back(answer.has_welcome()              ? "welcome"
+                          : answer.has_measurement_wanted() ? "wanted"
+                                                            : "?");
+      }
+    }
+    stream->Write(full);
+    told.Notify();
+    while (stream->Read(&answer)) {
+      answers.emplace_back("more");
+    }
+    stream->Finish();
+    over.Notify();
+  });
+  EXPECT_TRUE(Eventually([&] { return told.HasBeenNotified(); }));
+  EXPECT_TRUE(Eventually([&] {
+    const auto state = cluster_.leader()->topology_state();
+    const topology::NodeId node = state->snapshot->cluster->FindNode("node-000");
+    return node.valid() && (*state->snapshot->conditions)[node.index()].gpu_count == 4;
+  }));
+  context.TryCancel();
+  EXPECT_TRUE(Eventually([&] { return over.HasBeenNotified(); }));
+  caller.join();
+  EXPECT_THAT(answers, ::testing::ElementsAre("welcome", "wanted"));
+}
+
 TEST_F(AgentEdgeTest, NobodyElseIs) {
   Serve();
   reviews_.AddNodeUser("unbound", kAgentUser, "");

@@ -115,6 +115,30 @@ TEST(ConfigurationGpuProducts, NameAGpuThatThePlannerKnows) {
   EXPECT_THAT(errors("H100"), HasSubstr("planner.gpuProducts: is not a list of products"));
 }
 
+TEST(ConfigurationLevels, ASourceMayBeMeasured) {
+  using Kind = topology::LevelSource::Kind;
+  const auto levels = ParseLevels(
+      "[{name: node}, {name: supernode, source: Auto}, {name: island, source: NVLink}, "
+      "{name: slice, source: {slice: 8}}, {name: group, source: LeafGroup}, "
+      "{name: block, source: Tier}, {name: room, source: Declared}, {name: cluster}]");
+  ASSERT_TRUE(levels.ok()) << levels.status();
+  const std::vector<LevelConfiguration>& read = levels->levels;
+  EXPECT_EQ(read[1].kind, Kind::kAuto);
+  EXPECT_EQ(read[2].kind, Kind::kNvlink);
+  EXPECT_EQ(read[3], (LevelConfiguration{"slice", "", Kind::kSlice, 8}));
+  EXPECT_EQ(read[4].kind, Kind::kLeafGroup);
+  EXPECT_EQ(read[5].kind, Kind::kTier);
+  EXPECT_EQ(read[6].kind, Kind::kDeclared);
+  const auto with_source = [](std::string_view source) {
+    return LevelErrors(
+        fmt::format("[{{name: node}}, {{name: rack, source: {}}}, {{name: cluster}}]", source));
+  };
+  EXPECT_THAT(with_source("Nvlink"), HasSubstr("(NVLink is nearest)"));
+  EXPECT_THAT(with_source("{slice: 0}"), HasSubstr("levels[1].source.slice: is not a number"));
+  EXPECT_THAT(with_source("{slice: four}"), HasSubstr("for example {slice: 4}"));
+  EXPECT_THAT(with_source("{slice: 4, label: x}"), HasSubstr("keep one of them"));
+}
+
 TEST(ConfigurationLevels, TwoLevelsNeverShareALabel) {
   EXPECT_THAT(LevelErrors("[{name: node}, {name: a, source: {label: x}}, "
                           "{name: b, source: {label: x}}, {name: cluster}]"),

@@ -40,7 +40,7 @@ TEST(Configuration, TheDefaultsAreThoseOfTheApi) {
   EXPECT_EQ(defaults.bind_deadline, absl::Seconds(30));
   EXPECT_EQ(defaults.scheduler_name, "asterism");
   EXPECT_THAT(defaults.resource_names, ElementsAre("nvidia.com/gpu"));
-  EXPECT_EQ(defaults.levels[1].label, "asterism.dev/declared-supernode");
+  EXPECT_EQ(defaults.levels[1].kind, topology::LevelSource::Kind::kAuto);
   EXPECT_FALSE(defaults.taint_nodes);
 }
 
@@ -225,7 +225,23 @@ Configuration DrawConfiguration() {
   for (int i = *rc::gen::inRange(0, 14); i > 0; --i) {
     drawn.levels.push_back({fmt::format("ring-{}", i), fmt::format("example.com/ring-{}", i)});
   }
+  using Kind = topology::LevelSource::Kind;
+  if (*rc::gen::arbitrary<bool>()) {
+    drawn.levels.push_back({"measured", "",
+                            *rc::gen::element(Kind::kAuto, Kind::kNvlink, Kind::kLeafGroup,
+                                              Kind::kTier, Kind::kDeclared)});
+    drawn.levels.push_back(
+        {"slice", "", Kind::kSlice, static_cast<size_t>(*rc::gen::inRange(1, 4097))});
+  }
   drawn.levels.push_back({"cluster", ""});
+  while (drawn.levels.size() > 16) {
+    drawn.levels.erase(drawn.levels.begin() + 1);
+  }
+  drawn.topology.fabric_files = {"/" + name("ab/\"# "), "/x"};
+  drawn.topology.agent_ttl = absl::Milliseconds(*rc::gen::inRange(1000, 86'400'000));
+  drawn.topology.mass_change_percent = *rc::gen::inRange(1, 101);
+  drawn.topology.nvlink_domain_gpus_max = *rc::gen::inRange(1, 1000);
+  drawn.topology.label_nodes = *rc::gen::arbitrary<bool>();
   return drawn;
 }
 

@@ -22,6 +22,7 @@ constexpr size_t kGpuSlot = 3;
 // What the ledger should know, as plain maps; every answer is counted from scratch.
 struct LedgerModel {
   std::vector<std::string> cluster;  // node names
+  int border = 2;                    // of ClusterOf
   std::map<std::string, NodeState> nodes;
   std::map<std::string, PodState> pods;
   std::map<std::string, Gang> gangs;
@@ -63,10 +64,14 @@ struct LedgerModel {
   }
 };
 
-std::shared_ptr<const topology::Cluster> ClusterOf(const std::vector<std::string>& names) {
+// Nodes below `border` are in one domain, the others in another: a new border moves nodes, and with
+// them their ids.
+std::shared_ptr<const topology::Cluster> ClusterOf(const std::vector<std::string>& names,
+                                                   int border) {
   std::vector<topology::NodeFacts> facts;
   for (const std::string& name : names) {
-    facts.push_back({name, {name < "n2" ? "left" : "right"}});
+    const bool below = name < "n" + std::to_string(border % 5);
+    facts.push_back({name, {below == (border < 4) ? "left" : "right"}});
   }
   auto built = topology::BuildCluster({"node", "leaf", "cluster"}, facts);
   RC_ASSERT(built.ok());
@@ -161,7 +166,8 @@ void ApplyTo(LedgerModel& model, Ledger& ledger, const Change& change) {
           model.cluster.push_back("n" + std::to_string(i));
         }
       }
-      ledger.SetCluster(ClusterOf(model.cluster));
+      model.border = change[6];
+      ledger.SetCluster(ClusterOf(model.cluster, model.border));
   }
 }
 
@@ -247,7 +253,7 @@ uint64_t DigestOfFresh(const LedgerModel& model, uint64_t seed) {
   RC_ASSERT(named);
   Ledger ledger(table);
   std::vector<std::function<void()>> calls;
-  calls.push_back([&] { ledger.SetCluster(ClusterOf(model.cluster)); });
+  calls.push_back([&] { ledger.SetCluster(ClusterOf(model.cluster, model.border)); });
   for (const auto& [name, state] : model.nodes) {
     calls.push_back([&ledger, &node = state] { ledger.SetNode(node); });
   }
@@ -275,7 +281,7 @@ TEST(LedgerProperty, AgreesWithAModelAfterEveryChangeAndForgetsTheOrder) {
     LedgerModel model;
     Ledger ledger(table);
     model.cluster = {"n0", "n1", "n2", "n3"};
-    ledger.SetCluster(ClusterOf(model.cluster));
+    ledger.SetCluster(ClusterOf(model.cluster, model.border));
     for (const Change& change : changes) {
       const RoomBefore before(ledger);
       ApplyTo(model, ledger, change);
@@ -292,7 +298,7 @@ TEST(LedgerProperty, DigestSeesEveryField) {
     ResourceTable table;
     EXPECT_EQ(table.SlotOf("nvidia.com/gpu"), kGpuSlot);
     Ledger ledger(table);
-    ledger.SetCluster(ClusterOf({"n1", "n2"}));
+    ledger.SetCluster(ClusterOf({"n1", "n2"}, 2));
     NodeState node = NodeOf({6, 1, 4, 1, 1, 1, 1, 1});
     PodState pod = PodOf({0, 1, 1, 1, 4, 0, 2, 0});
     Gang gang = GangOf({4, 0, 0, 1, 3, 2, 1, 0});

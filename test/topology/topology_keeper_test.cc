@@ -287,6 +287,183 @@ RC_GTEST_PROP(TopologyKeeper, NoSingleSourceTakesCapacity, ()) {
   }
 }
 
+std::vector<LabelledNode> PlainNodes(int count, const Labels& labels = {}) {
+  std::vector<LabelledNode> nodes;
+  for (int i = 0; i < count; ++i) {
+    nodes.push_back(ReadNodeLabels(fmt::format("t{}", i), labels, {4, 4, 0, true}));
+  }
+  return nodes;
+}
+
+NodeReport InDomain(int node, const std::string& domain, uint64_t generation = 1) {
+  return {.node = fmt::format("t{}", node),
+          .boot_id = "boot",
+          .generation = generation,
+          .gpu_count = 4,
+          .domain_state = DomainState::kMember,
+          .nvlink_domain = domain,
+          .health = NodeHealth::kHealthy};
+}
+
+size_t Placed(const TopologyKeeper& keeper, PlaceOrigin origin) {
+  return keeper.CountOrigins(0)[static_cast<size_t>(origin)];
+}
+
+TEST(TopologyKeeper, AutoTakesForEachNodeTheBestThatIsKnownOfIt) {
+  TopologyKeeper keeper({});
+  std::vector<LabelledNode> nodes = PlainNodes(12, {{"asterism.dev/declared-supernode", "rack"}});
+  nodes[11] = ReadNodeLabels("t11", {{"network.topology.nvidia.com/leaf", "leaf-of-cloud"}}, {});
+  keeper.PutNodes(nodes, kStart);
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kDeclared), 11U);
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kLabel), 1U);
+  keeper.PutReport(InDomain(0, "4a1e7d02.1"), kStart);
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kNvlink), 0U) << "a domain of one node is the node";
+  keeper.PutReport(InDomain(1, "4a1e7d02.1"), kStart);
+  keeper.Confirm();
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kNvlink), 2U);
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kDeclared), 9U);
+}
+
+TEST(TopologyKeeper, ALabelThatTheSiteNamesIsFollowedWhateverIsMeasured) {
+  KeeperOptions options;
+  options.levels = {{.name = "rack", .kind = Kind::kLabel, .label = "example.com/rack"}};
+  TopologyKeeper keeper(options);
+  const auto labelled = [](int per_rack) {
+    std::vector<LabelledNode> nodes = PlainNodes(12);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      nodes[i].declared.push_back(
+          {"example.com/rack", fmt::format("r{}", i / static_cast<size_t>(per_rack))});
+    }
+    return nodes;
+  };
+  keeper.PutNodes(labelled(4), kStart);
+  EXPECT_EQ(keeper.snapshot()->cluster->domain_count(1), 3U);
+  keeper.PutNodes(labelled(2), kStart);
+  EXPECT_EQ(keeper.snapshot()->cluster->domain_count(1), 6U) << "people may move all at once";
+  keeper.PutNodes(PlainNodes(12), kStart);
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kNobody), 12U);
+}
+
+TEST(TopologyKeeper, WhatAFormerLeaderSaidHoldsUntilSomebodySaysOtherwise) {
+  TopologyKeeper keeper({});
+  std::vector<LabelledNode> nodes;
+  for (int i = 0; i < 4; ++i) {
+    nodes.push_back(ReadNodeLabels(fmt::format("t{}", i),
+                                   {{"asterism.dev/domain-supernode", "4a1e7d02.1"}}, {}));
+  }
+  keeper.PutNodes(nodes, kStart);
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kRemembered), 4U);
+  EXPECT_EQ(keeper.snapshot()->cluster->domain_count(1), 1U);
+  // Somebody takes the label off a node, and with it the memory.
+  keeper.PutNode(ReadNodeLabels("t3", {}, {}));
+  keeper.Settle();
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kRemembered), 3U);
+  // One node's agent says that it is in no domain any more.
+  NodeReport none = InDomain(0, "");
+  none.domain_state = DomainState::kNone;
+  keeper.PutReport(none, kStart);
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kRemembered), 2U);
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kNobody), 2U);
+}
+
+TEST(TopologyKeeper, SlicesAreTheSameForTheNextLeader) {
+  const GeneratedFabric made = MakeFabric({.groups = 2, .hosts_per_group = 10, .rails = 2}, 1);
+  TopologyKeeper first(TwoLevels());
+  // The first hosts come late and take the last places.
+  std::vector<LabelledNode> nodes = NodesOf(made);
+  first.PutNodes({nodes.begin() + 3, nodes.end()}, kStart);
+  first.PutFabric("ibnetdiscover", made.fabric, kStart);
+  first.PutNodes(nodes, kStart);
+  std::vector<LabelledNode> labelled;
+  for (const auto& [name, path] : Places(*first.snapshot())) {
+    labelled.push_back(ReadNodeLabels(
+        name,
+        {{"asterism.dev/domain-supernode", path[0]}, {"asterism.dev/domain-leafgroup", path[1]}},
+        {}));
+  }
+  TopologyKeeper second(TwoLevels());
+  second.PutNodes(labelled, kStart);
+  EXPECT_EQ(Places(*second.snapshot()), Places(*first.snapshot())) << "before it sees the fabric";
+  second.PutFabric("ibnetdiscover", made.fabric, kStart);
+  EXPECT_EQ(Places(*second.snapshot()), Places(*first.snapshot()));
+}
+
+TEST(TopologyKeeper, AnIdThatTooManyNodesClaimIsNoDomain) {
+  TopologyKeeper keeper({});
+  keeper.PutNodes(PlainNodes(40), kStart);
+  for (int i = 0; i < 40; ++i) {
+    keeper.PutReport(InDomain(i, "00000000-0001.0"), kStart);  // a placeholder: 160 GPUs
+  }
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kNvlink), 0U);
+  EXPECT_EQ(CountFindings(*keeper.snapshot(), FindingKind::kCliqueOversize), 1U);
+}
+
+TEST(TopologyKeeper, LinksThatAreDarkOnEveryBoardOfAProductAreNotDown) {
+  TopologyKeeper keeper({});
+  keeper.PutNodes(PlainNodes(6), kStart);
+  for (int i = 0; i < 6; ++i) {
+    NodeReport report = InDomain(i, "4a1e7d02.1");
+    report.product = "H100 with four GPUs";
+    report.bad_links = i == 5 ? 14 : 12;
+    report.good_links = i == 5 ? 22 : 24;
+    keeper.PutReport(report, kStart);
+  }
+  keeper.Tick(kStart);
+  EXPECT_EQ(CountFindings(*keeper.snapshot(), FindingKind::kNvlinkLinkDown), 1U);
+  for (int i = 0; i < 6; ++i) {
+    const NodeId node = keeper.snapshot()->cluster->FindNode(fmt::format("t{}", i));
+    const NodeCondition& condition = (*keeper.snapshot()->conditions)[node.index()];
+    EXPECT_EQ(condition.bad_links, i == 5 ? 2U : 0U);
+    EXPECT_EQ(condition.health, i == 5 ? NodeHealth::kDegraded : NodeHealth::kHealthy);
+  }
+}
+
+TEST(TopologyKeeper, AReportMayComeBeforeItsNode) {
+  TopologyKeeper keeper({});
+  keeper.PutNodes(PlainNodes(1), kStart);
+  keeper.PutReport(InDomain(1, "4a1e7d02.1"), kStart);
+  keeper.PutReport(InDomain(0, "4a1e7d02.1"), kStart);
+  EXPECT_TRUE(keeper.PutNode(PlainNodes(2)[1]));
+  keeper.Settle();
+  EXPECT_EQ(Placed(keeper, PlaceOrigin::kNvlink), 2U);
+}
+
+TEST(TopologyKeeper, NothingNewIsNoNewSnapshot) {
+  TopologyKeeper keeper({});
+  keeper.PutNodes(PlainNodes(4), kStart);
+  keeper.PutReport(InDomain(0, "4a1e7d02.1"), kStart);
+  const auto before = keeper.snapshot();
+  keeper.PutReport(InDomain(0, "4a1e7d02.1", 2), kStart + absl::Seconds(1));
+  keeper.Tick(kStart + absl::Seconds(2));
+  EXPECT_FALSE(keeper.PutNode(PlainNodes(1)[0]));
+  keeper.Settle();
+  EXPECT_EQ(keeper.snapshot(), before);
+}
+
+// Only the moves of a mass change wait: what else an update brings counts at once.
+TEST(TopologyKeeper, ANewNodeDoesNotWaitForAChangeThatIsHeld) {
+  TopologyKeeper keeper({});
+  keeper.PutNodes(PlainNodes(8), kStart);
+  for (int i = 0; i < 8; ++i) {
+    keeper.PutReport(InDomain(i, i < 4 ? "4a1e7d02.1" : "4a1e7d02.2"), kStart);
+  }
+  const auto before = Places(*keeper.snapshot());
+  std::vector<NodeReport> moved;
+  for (int i = 0; i < 8; ++i) {
+    moved.push_back(InDomain(i, i % 2 == 0 ? "4a1e7d02.1" : "4a1e7d02.2", 2));
+  }
+  keeper.PutReports(moved, kStart);
+  ASSERT_TRUE(keeper.snapshot()->change_held);
+  const std::string change = keeper.HeldChange();
+  EXPECT_EQ(Places(*keeper.snapshot()), before);
+  keeper.PutNode(PlainNodes(9)[8]);
+  EXPECT_EQ(keeper.HeldChange(), change);
+  keeper.DropNode("t0");
+  keeper.Settle();
+  EXPECT_FALSE(keeper.snapshot()->cluster->FindNode("t0").valid());
+  EXPECT_TRUE(keeper.snapshot()->cluster->FindNode("t8").valid());
+}
+
 TEST(DomainIds, AnIdSurvivesUntilHalfOfItsMembersHaveLeft) {
   DomainIds ids;
   std::vector<std::string> members;

@@ -77,16 +77,20 @@ controller (controller/configuration_fields.cc), which would refuse to start; te
 {{- fail (printf "%s.source: is not allowed on the first and the last level: remove it: the first level is the node, the last one the whole cluster" $field) }}
 {{- end }}
 {{- if and $between (not .source) }}
-{{- fail (printf "%s.source: is missing: say which label holds the %s of a node, for example source: {label: asterism.dev/declared-%s}" $field .name .name) }}
+{{- fail (printf "%s.source: is missing: say which label holds the %s of a node, for example source: {label: asterism.dev/declared-%s}, or source: Auto" $field .name .name) }}
 {{- end }}
-{{- with .source }}
-{{- if hasPrefix "asterism.dev/domain-" .label }}
-{{- fail (printf "%s.source.label: %s is written by Asterism itself and never read: use asterism.dev/declared-%s or a label of your own" $field .label $level.name) }}
+{{- $label := "" }}
+{{- if kindIs "map" .source }}
+{{- $label = .source.label | default "" }}
 {{- end }}
-{{- if hasKey $labels .label }}
-{{- fail (printf "%s.source.label: %s is there twice: give each level a label of its own" $field .label) }}
+{{- with $label }}
+{{- if hasPrefix "asterism.dev/domain-" . }}
+{{- fail (printf "%s.source.label: %s is written by Asterism itself and never read: use asterism.dev/declared-%s or a label of your own" $field . $level.name) }}
 {{- end }}
-{{- $_ := set $labels .label true }}
+{{- if hasKey $labels . }}
+{{- fail (printf "%s.source.label: %s is there twice: give each level a label of its own" $field .) }}
+{{- end }}
+{{- $_ := set $labels . true }}
 {{- end }}
 {{- end }}
 {{- end }}
