@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "asterism/v1/agent.grpc.pb.h"
 #include "base/log.h"
@@ -139,6 +140,9 @@ ControllerLink::~ControllerLink() {
   if (stream_ != nullptr) {
     stream_->Abandon();
   }
+  // As in Open: the process ends without the threads ending before.
+  static auto* const kept = new std::vector<std::shared_ptr<grpc::Channel>>;
+  kept->push_back(std::move(channel_));
 }
 
 void ControllerLink::Start() {
@@ -181,6 +185,7 @@ absl::Status ControllerLink::Open() {
     ASSIGN_OR_RETURN(token, base::ReadSmallFile(options_.token_path));
     token.erase(token.find_last_not_of(" \r\n") + 1);
   }
+  auto channel = grpc::CreateCustomChannel(options_.address, credentials, ArgumentsOf(options_));
   const uint64_t number = ++stream_number_;
   attached_ = false;
   broken_ = false;
@@ -195,8 +200,12 @@ absl::Status ControllerLink::Open() {
           .on_written = [this, number] { OnWritten(number); },
           .on_broken = [this, number] { OnBroken(number); },
           .on_end = [this, number](const std::string& why) { OnEnd(number, why); }},
-      grpc::CreateCustomChannel(options_.address, credentials, ArgumentsOf(options_)), token);
+      channel, token);
   stream_->Begin();
+  // gRPC 1.51 ends its callback threads with the last channel that uses them, and while they end
+  // one of them may touch a queue that is already gone. So the last channel stays until this one
+  // uses them too.
+  channel_ = std::move(channel);
   v1::AgentFrame hello;
   *hello.mutable_hello() = options_.hello;
   writing_ = true;

@@ -28,6 +28,10 @@
 #include "base/executor.h"
 #include "base/rng.h"
 
+namespace grpc {
+class Channel;
+}
+
 namespace asterism::agent {
 
 struct ControllerLinkOptions {
@@ -82,6 +86,8 @@ class ControllerLink {
   std::map<std::string, bool> pods_due_;
   bool beat_due_ = false;
   std::shared_ptr<Stream> stream_;
+  // Of the last stream, until the next one has begun; see Open.
+  std::shared_ptr<grpc::Channel> channel_;
   uint64_t stream_number_ = 0;
   bool attached_ = false;
   bool writing_ = false;
