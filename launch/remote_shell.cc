@@ -87,7 +87,7 @@ int Handle(int connection, const std::string& key, const sigset_t& mask, int pro
   sigemptyset(&alarm_only);
   sigaddset(&alarm_only, SIGALRM);
   signal(SIGALRM, SIG_DFL);
-  sigprocmask(SIG_UNBLOCK, &alarm_only, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &alarm_only, nullptr);
   alarm(kProofSeconds);
   GiveRoom(connection);
   absl::StatusOr<PskChannel> channel = PskChannel::Accept(connection, key, kHandshake);

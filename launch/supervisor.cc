@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -75,7 +76,9 @@ void PassOn(const signalfd_siginfo& info, pid_t to) {
   const auto number = static_cast<int>(info.ssi_signo);
   if (info.ssi_code == SI_QUEUE) {
     // With the value that came with it.
-    sigqueue(to, number, {.sival_ptr = reinterpret_cast<void*>(info.ssi_ptr)});
+    sigval value{};
+    std::memcpy(&value, &info.ssi_ptr, sizeof(value));
+    sigqueue(to, number, value);
   } else {
     kill(to, number);
   }
