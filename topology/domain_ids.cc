@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 #include "fmt/format.h"
@@ -23,26 +24,33 @@ void DomainIds::Remember(const std::string& member, const std::string& id) {
 }
 
 std::vector<std::string> DomainIds::Assign(const std::vector<ObservedDomain>& domains) {
-  // Former members that are seen somewhere now, by id: who is absent has not moved.
-  base::StringMap<size_t> present;
+  // The former id of each member, in the order given; null: a new one.
+  std::vector<const std::string*> former;
   for (const ObservedDomain& domain : domains) {
     for (const std::string& member : domain.members) {
-      if (const auto it = id_of_member_.find(member); it != id_of_member_.end()) {
-        ++present[it->second];
-      }
+      const auto it = id_of_member_.find(member);
+      former.push_back(it == id_of_member_.end() ? nullptr : &it->second);
+    }
+  }
+  // Former members that are seen somewhere now, by id: who is absent has not moved.
+  base::StringMap<size_t> present;
+  for (const std::string* id : former) {
+    if (id != nullptr) {
+      ++present[*id];
     }
   }
   std::vector<Claim> claims;
+  auto next = former.begin();
   for (size_t i = 0; i < domains.size(); ++i) {
-    std::map<std::string, size_t> shared;
-    for (const std::string& member : domains[i].members) {
-      if (const auto it = id_of_member_.find(member); it != id_of_member_.end()) {
-        ++shared[it->second];
+    std::map<std::string_view, size_t> shared;
+    for (size_t member = 0; member < domains[i].members.size(); ++member, ++next) {
+      if (*next != nullptr) {
+        ++shared[**next];
       }
     }
     for (const auto& [id, count] : shared) {
-      if (2 * count >= present[id]) {
-        claims.push_back({count, i, id});
+      if (2 * count >= present.find(id)->second) {
+        claims.push_back({count, i, std::string(id)});
       }
     }
   }
@@ -69,7 +77,9 @@ std::vector<std::string> DomainIds::Assign(const std::vector<ObservedDomain>& do
   }
   for (size_t i = 0; i < domains.size(); ++i) {
     for (const std::string& member : domains[i].members) {
-      id_of_member_[member] = ids[i];
+      if (std::string& id = id_of_member_[member]; id != ids[i]) {
+        id = ids[i];
+      }
     }
   }
   return ids;

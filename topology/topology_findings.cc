@@ -59,10 +59,9 @@ NodeCondition TopologyKeeper::ConditionOf(const Member& member, std::string_view
 
 std::vector<NodeCondition> TopologyKeeper::Conditions(const Cluster& cluster) const {
   std::vector<NodeCondition> conditions(cluster.node_count());
-  for (size_t i = 0; i < conditions.size(); ++i) {
-    const std::string& name = cluster.node_name(NodeId(i));
-    if (const auto member = members_.find(name); member != members_.end()) {
-      conditions[i] = ConditionOf(member->second, name);
+  for (const auto& [name, member] : members_) {
+    if (member.node.valid()) {
+      conditions[member.node.index()] = ConditionOf(member, name);
     }
   }
   return conditions;

@@ -385,25 +385,23 @@ void TopologyKeeper::Rebuild(bool confirmed) {
 }
 
 void TopologyKeeper::Publish() {
-  const auto facts_of = [this](const std::string& name, const Member& member) {
-    NodeFacts facts{name, {}};
-    for (const Place& place : member.proposed) {
-      facts.domains.push_back(values_[place.value]);
-    }
-    return facts;
-  };
-  std::vector<NodeFacts> facts;
-  facts.reserve(members_.size());
-  // In the order of the former snapshot, which is that of the next one but for what moved.
-  const Cluster& former = *snapshot_->cluster;
-  for (size_t node = 0; node < former.node_count(); ++node) {
-    if (const auto it = members_.find(former.node_name(NodeId(node))); it != members_.end()) {
-      facts.push_back(facts_of(it->first, it->second));
-    }
+  // In the order of the former snapshot, which is that of the next one but for what moved; then
+  // what is new.
+  std::vector<Members::value_type*> order(snapshot_->cluster->node_count(), nullptr);
+  std::vector<Members::value_type*> added;
+  for (auto& each : members_) {
+    const NodeId node = each.second.node;
+    (node.valid() ? order[node.index()] : added.emplace_back()) = &each;
   }
-  for (const auto& [name, member] : members_) {
-    if (!former.FindNode(name).valid()) {
-      facts.push_back(facts_of(name, member));
+  std::erase(order, nullptr);
+  order.insert(order.end(), added.begin(), added.end());
+  std::vector<NodeFacts> facts;
+  facts.reserve(order.size());
+  for (const Members::value_type* each : order) {
+    NodeFacts& fact = facts.emplace_back(NodeFacts{each->first, {}});
+    fact.domains.reserve(each->second.proposed.size());
+    for (const Place& place : each->second.proposed) {
+      fact.domains.push_back(values_[place.value]);
     }
   }
   absl::StatusOr<Cluster> cluster = BuildCluster(LevelNames(), std::move(facts));
@@ -419,9 +417,9 @@ void TopologyKeeper::Publish() {
     level.assign(next->cluster->node_count(), PlaceOrigin::kNobody);
   }
   for (auto& [name, member] : members_) {
-    const NodeId node = next->cluster->FindNode(name);
+    member.node = next->cluster->FindNode(name);
     for (size_t level = 0; level < member.proposed.size(); ++level) {
-      (*origins)[level][node.index()] = member.proposed[level].origin;
+      (*origins)[level][member.node.index()] = member.proposed[level].origin;
     }
     member.published = member.proposed;
   }

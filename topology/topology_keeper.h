@@ -189,6 +189,8 @@ class TopologyKeeper {
     std::vector<uint32_t> remembered;  // by level; 0: nothing
     Path published;                    // empty: not yet
     Path proposed;
+    NodeId node;                         // in the snapshot; invalid: not yet there
+    const std::string* group = nullptr;  // leaf group, worked out for a proposal
   };
   using Members = std::map<std::string, Member, std::less<>>;
   struct Move {

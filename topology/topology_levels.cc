@@ -19,6 +19,7 @@ bool TopologyKeeper::IsOfFabric(std::string_view domain) {
 void TopologyKeeper::Propose() {
   for (auto& [name, member] : members_) {
     member.proposed.assign(options_.levels.size(), Place());
+    member.group = fabrics_.empty() ? nullptr : fabrics_.GroupOf(name);
   }
   CountNvlinkDomains();
   for (size_t index = 0; index < options_.levels.size(); ++index) {
@@ -85,8 +86,8 @@ void TopologyKeeper::FillNvlink(size_t index, bool several_nodes) {
 
 void TopologyKeeper::FillLeafGroups(size_t index) {
   for (auto& [name, member] : members_) {
-    if (const std::string* group = fabrics_.GroupOf(name); group != nullptr) {
-      member.proposed[index] = {Intern(*group), PlaceOrigin::kFabric};
+    if (member.group != nullptr) {
+      member.proposed[index] = {Intern(*member.group), PlaceOrigin::kFabric};
     }
   }
 }
@@ -98,10 +99,12 @@ void TopologyKeeper::SeatNewcomers(const LevelSource& level) {
   const std::string key = std::string(kDomainLabelPrefix) + level.name;
   std::map<std::string, std::vector<std::string>, std::less<>> newcomers;
   for (const auto& [name, member] : members_) {
-    const std::string* group = fabrics_.GroupOf(name);
+    if (member.group == nullptr) {
+      continue;
+    }
     const auto seat = seats_.find(name);
-    if (group != nullptr && (seat == seats_.end() || seat->second.group != *group)) {
-      newcomers[*group].push_back(name);
+    if (seat == seats_.end() || seat->second.group != *member.group) {
+      newcomers[*member.group].push_back(name);
     }
   }
   for (auto& [group, names] : newcomers) {
@@ -168,10 +171,12 @@ void TopologyKeeper::FillSlices(const LevelSource& level, size_t index) {
   std::string last_group;
   std::vector<uint32_t> slices;  // of last_group, by slice
   for (auto& [name, member] : members_) {
-    const std::string* group = fabrics_.GroupOf(name);
+    const std::string* const group = member.group;
+    if (group == nullptr || member.proposed[index].value != 0) {
+      continue;
+    }
     const auto seat = seats_.find(name);
-    if (group == nullptr || seat == seats_.end() || seat->second.group != *group ||
-        member.proposed[index].value != 0) {
+    if (seat == seats_.end() || seat->second.group != *group) {
       continue;
     }
     if (*group != last_group) {
@@ -189,8 +194,8 @@ void TopologyKeeper::FillSlices(const LevelSource& level, size_t index) {
 
 void TopologyKeeper::FillTiers(size_t index) {
   for (auto& [name, member] : members_) {
-    const std::string* group = fabrics_.GroupOf(name);
-    if (const std::string* tier = group == nullptr ? nullptr : fabrics_.TierOf(*group);
+    if (const std::string* tier =
+            member.group == nullptr ? nullptr : fabrics_.TierOf(*member.group);
         tier != nullptr) {
       member.proposed[index] = {Intern(*tier), PlaceOrigin::kFabric};
     }
