@@ -1,7 +1,5 @@
 #include "agent/health_file.h"
 
-#include <time.h>
-
 #include <cstdio>
 #include <fstream>
 #include <utility>
@@ -15,16 +13,9 @@
 
 namespace asterism::agent {
 
-absl::Duration SinceBoot() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return absl::DurationFromTimespec(now);
-}
-
 absl::Status WriteHealth(const std::string& path, const std::vector<std::string>& complaints,
-                         absl::Duration since_boot) {
-  const nlohmann::json file = {{"sinceBootSeconds", absl::ToInt64Seconds(since_boot)},
-                               {"complaints", complaints}};
+                         base::SteadyTime now) {
+  const nlohmann::json file = {{"steadyNanoseconds", now.nanos}, {"complaints", complaints}};
   const std::string unfinished = path + ".new";
   std::ofstream out(unfinished, std::ios::trunc);
   // A complaint can quote anything.
@@ -37,16 +28,15 @@ absl::Status WriteHealth(const std::string& path, const std::vector<std::string>
   return absl::OkStatus();
 }
 
-absl::Status CheckHealth(const std::string& path, HealthQuestion question,
-                         absl::Duration since_boot) {
+absl::Status CheckHealth(const std::string& path, HealthQuestion question, base::SteadyTime now) {
   ASSIGN_OR_RETURN(const std::string text, base::ReadSmallFile(path));
   const nlohmann::json file = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!file.is_object() || !file.contains("sinceBootSeconds") ||
-      !file["sinceBootSeconds"].is_number_integer() || !file.contains("complaints") ||
+  if (!file.is_object() || !file.contains("steadyNanoseconds") ||
+      !file["steadyNanoseconds"].is_number_integer() || !file.contains("complaints") ||
       !file["complaints"].is_array()) {
     return absl::FailedPreconditionError(fmt::format("{}: is no health file", path));
   }
-  const absl::Duration age = since_boot - absl::Seconds(file["sinceBootSeconds"].get<int64_t>());
+  const absl::Duration age = now - base::SteadyTime{file["steadyNanoseconds"].get<int64_t>()};
   if (age > kHealthAgeMax || age < -absl::Seconds(1)) {
     return absl::UnavailableError(
         fmt::format("the agent has not moved for {}", absl::FormatDuration(age)));

@@ -3,10 +3,11 @@
 // How the agent tells kubelet's probes that it lives and what it lacks, without a port: it writes a
 // small file again and again, and a second run of the program reads it.
 //
-//   WriteHealth(path, complaints);                  // on the core, every ten seconds
-//   CheckHealth(path, HealthQuestion::kLive);       // asterism-agent --healthy=live
+//   WriteHealth(path, complaints, now);                  // on the core, every ten seconds
+//   CheckHealth(path, HealthQuestion::kLive, now);       // asterism-agent --healthy=live
 //
-// The time in it is that since the node booted, which no clock step changes.
+// The time in it is that of base::Clock::SteadyNow, which all processes of a boot share and no
+// clock step changes.
 //
 // Thread-safety: pure, but for the file, which is replaced as a whole. Cost: one small file.
 #pragma once
@@ -16,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace asterism::agent {
 
@@ -28,12 +30,8 @@ enum class HealthQuestion {
 };
 
 absl::Status WriteHealth(const std::string& path, const std::vector<std::string>& complaints,
-                         absl::Duration since_boot);
+                         base::SteadyTime now);
 // An error says what is wrong.
-absl::Status CheckHealth(const std::string& path, HealthQuestion question,
-                         absl::Duration since_boot);
-
-// CLOCK_BOOTTIME.
-absl::Duration SinceBoot();
+absl::Status CheckHealth(const std::string& path, HealthQuestion question, base::SteadyTime now);
 
 }  // namespace asterism::agent

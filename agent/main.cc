@@ -167,7 +167,7 @@ absl::Status AnswerHealth(const std::string& question) {
   }
   return CheckHealth(absl::GetFlag(FLAGS_health_file),
                      question == "live" ? HealthQuestion::kLive : HealthQuestion::kReady,
-                     SinceBoot());
+                     base::SystemClock().SteadyNow());
 }
 
 absl::Status Run() {

@@ -107,7 +107,7 @@ void NodeAgent::TellHealth() {
   if (options_.health_file.empty()) {
     return;
   }
-  const absl::Status written = WriteHealth(options_.health_file, Complaints(), SinceBoot());
+  const absl::Status written = WriteHealth(options_.health_file, Complaints(), clock_.SteadyNow());
   if (!written.ok()) {
     base::LogWarning("health_not_written", {{"error", std::string(written.message())}});
   }

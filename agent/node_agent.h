@@ -44,7 +44,7 @@ struct NodeAgentOptions {
   std::string proc = "/proc";
   std::string port_folder = "/run/asterism";  // on the host, and the same path in the agent
   std::string state_folder = "/var/lib/asterism";
-  std::string health_file;  // empty: none is written
+  std::string health_file;                               // empty: none is written
   std::set<std::string> resources = {"nvidia.com/gpu"};  // that count GPUs
   // Containers that may have the port at once: more than a node has pods, so that one that asks for
   // many keeps no other from it easily.

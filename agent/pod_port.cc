@@ -193,8 +193,7 @@ void PodPort::Accept() {
   exhausted_ = ++accepted_ >= kAcceptedAPeriod;
   absl::StatusOr<PodIdentity> pod = PodOfPeer(socket, options_.proc);
   const auto known = pod.ok() ? budgets_.find(pod->uid) : budgets_.end();
-  const bool many =
-      known != budgets_.end() && known->second.connections >= kConnectionsOfPodMax;
+  const bool many = known != budgets_.end() && known->second.connections >= kConnectionsOfPodMax;
   if (!pod.ok() || many) {
     base::LogDebug("port_refused", {{"why", pod.ok() ? "too many connections of the pod"
                                                      : std::string(pod.status().message())}});

@@ -72,8 +72,7 @@ AgentRegistry::AgentRegistry(Dependencies dependencies, std::vector<std::string>
                            .With({})),
       frames_(dependencies_.registry.AddCounter("asterism_agent_frames_total",
                                                 "Frames from agents, by kind and result.",
-                                                {"kind", "result"})) {
-}
+                                                {"kind", "result"})) {}
 
 void AgentRegistry::Attach(uint64_t stream, const v1::AgentHello& hello) {
   Node& node = nodes_[hello.node()];

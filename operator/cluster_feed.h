@@ -120,8 +120,8 @@ class ClusterFeed {
   // Closed, Ready and not cordoned, and neither its labels nor its taints are against the template:
   // a pod that is created with its name will start there.
   bool TakesBoundPods(std::string_view name, const TemplateFit& fit) const;
-  // Its agent offers the way to it (kPortResource), and has some left: pods do without it rather than
-  // wait for one.
+  // Its agent offers the way to it (kPortResource), and has some left: pods do without it rather
+  // than wait for one.
   bool OffersPort(std::string_view name) const;
   // Over the nodes that have the resource, counted by capacity: an unhealthy GPU makes no node
   // smaller. Zeros for a name that is not one of `resource_names`. O(resource names).

@@ -459,7 +459,8 @@ class Decider {
       return "";
     }
     return fmt::format(
-        "nobody hears of the job's progress: the agent of node {} is away, or the launcher of pod {} "
+        "nobody hears of the job's progress: the agent of node {} is away, or the launcher of pod "
+        "{} "
         "is; spec.progress.deadlineSeconds counts again when both are back (kubectl -n "
         "asterism-agents get pods -o wide)",
         witnesses.front().first->pod->node_name, witnesses.front().first->pod->meta.name);
@@ -522,7 +523,8 @@ class Decider {
   }
 
   // No rank told any progress for as long as the job allows. Without a launcher that speaks to its
-  // agent, and an agent that speaks to us, nobody could know: the deadline counts from when both do.
+  // agent, and an agent that speaks to us, nobody could know: the deadline counts from when both
+  // do.
   std::optional<FirstCause> FindHang(const GangPods& pods) {
     const auto deadline = seen_.job->spec.progress_deadline_seconds;
     if (!deadline || !out_.status.Is(kRunning)) {

@@ -37,8 +37,7 @@ void WorkerReports::Put(const std::string& pod_uid, WorkerReport report, base::S
   by_age_[entry.heard] = key;
   ages.insert(entry.heard);
   if (ages.size() > kReportsOfNodeMax || entries_.size() > kReportsMax) {
-    const uint64_t age =
-        ages.size() > kReportsOfNodeMax ? *ages.begin() : by_age_.begin()->first;
+    const uint64_t age = ages.size() > kReportsOfNodeMax ? *ages.begin() : by_age_.begin()->first;
     const Key oldest = by_age_.at(age);
     Erase(oldest.first, oldest.second);
   }

@@ -53,7 +53,8 @@ struct WorkerReport {
   base::SteadyTime progressed;  // when the step last grew, by our own clock
   std::string progress_problem;
   bool connected = false;
-  // Since when its launcher speaks to us without a break; empty: it does not, or its agent does not.
+  // Since when its launcher speaks to us without a break; empty: it does not, or its agent does
+  // not.
   std::optional<base::SteadyTime> speaks_since;
   std::string node;  // of the agent that told it
 };

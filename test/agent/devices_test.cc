@@ -136,18 +136,19 @@ TEST_F(DeviceMemoryTest, BelievesASilentPluginForAMinuteAfterARestart) {
   // What was unhealthy stays so, who holds what is told.
   const std::vector<HeldDevice> first = silent(1000);
   EXPECT_THAT(Unhealthy(first), ElementsAre("c"));
-  EXPECT_TRUE(std::ranges::any_of(
-      first, [](const HeldDevice& device) { return device.id == "a" && !device.pod_name.empty(); }));
+  EXPECT_TRUE(std::ranges::any_of(first, [](const HeldDevice& device) {
+    return device.id == "a" && !device.pod_name.empty();
+  }));
   EXPECT_THAT(Unhealthy(silent(1059)), ElementsAre("c"));
   EXPECT_THAT(Unhealthy(silent(1060)), ElementsAre("a", "b", "c"));
 }
 
 TEST_F(DeviceMemoryTest, SurvivesNonsenseInItsFile) {
   std::filesystem::create_directories(folder_);
-  for (const char* text : {"", "{", "[]", "{\"bootId\": 7}", "{\"bootId\": \"boot\"}",
-                           "{\"bootId\": \"boot\", \"offered\": 7}",
-                           "{\"bootId\": \"boot\", \"notOffered\": [[]]}",
-                           "{\"bootId\": \"boot\", \"offered\": {\"x\": 7, \"y\": [7]}}"}) {
+  for (const char* text :
+       {"", "{", "[]", "{\"bootId\": 7}", "{\"bootId\": \"boot\"}",
+        "{\"bootId\": \"boot\", \"offered\": 7}", "{\"bootId\": \"boot\", \"notOffered\": [[]]}",
+        "{\"bootId\": \"boot\", \"offered\": {\"x\": 7, \"y\": [7]}}"}) {
     std::ofstream(path_) << text;
     EXPECT_THAT(DeviceMemory(path_, "boot").Complete(Devices({"a"}, "a"), At(0)), SizeIs(1))
         << text;

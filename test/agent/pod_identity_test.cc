@@ -63,7 +63,8 @@ TEST(PodOfControlGroups, TakesNothingElseForAPod) {
            std::string("0::/user.slice/user-0.slice/session-1.scope"),
            // Not below kubelet's own group: anybody may make such a name.
            "0::/user.slice/pod" + std::string(kUid) + "/" + kId,
-           "0::/user.slice/user-7.slice/user@7.service/kubepods/pod" + std::string(kUid) + "/" + kId,
+           "0::/user.slice/user-7.slice/user@7.service/kubepods/pod" + std::string(kUid) + "/" +
+               kId,
            "0::/user.slice/user-7.slice/user@7.service/kubepods.slice/"
            "kubepods-pod7d1f2c3a_0b1c_4d5e_8f90_a1b2c3d4e5f6.slice/crio-" +
                kId + ".scope",

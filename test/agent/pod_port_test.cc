@@ -13,7 +13,6 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -77,7 +76,7 @@ class PodPortTest : public ::testing::Test {
       if (condition()) {
         return true;
       }
-      absl::SleepFor(absl::Milliseconds(10));
+      absl::Notification().WaitForNotificationWithTimeout(absl::Milliseconds(10));
     }
     return false;
   }

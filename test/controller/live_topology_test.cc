@@ -95,6 +95,7 @@ class LiveTopologyTest : public ::testing::Test {
   }
   void BeatAll() {
     for (const auto& [node, stream] : stream_of_node_) {
+      cluster_.leader()->agents().Hear(stream);
       cluster_.leader()->agents().OnBeat(stream);
     }
   }
