@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "asterism/v1/agent.grpc.pb.h"
 #include "base/log.h"
 #include "base/small_file.h"
@@ -82,6 +84,12 @@ class ControllerLink::Stream final
     sent_ = std::move(frame);
     StartWrite(&sent_);
   }
+  // Nothing is told after it: gRPC's threads may have words of this stream when its owner, and the
+  // executor, are gone.
+  void Silence() {
+    const absl::MutexLock lock(&mutex_);
+    silent_ = true;
+  }
   // Nothing is written after it.
   void Abandon() {
     if (!std::exchange(abandoned_, true)) {
@@ -93,29 +101,33 @@ class ControllerLink::Stream final
  private:
   void OnReadDone(bool ok) override {
     if (!ok) {
-      listener_.executor->Post([tell = listener_.on_broken] { tell(); });
+      Post([tell = listener_.on_broken] { tell(); });
       return;
     }
     if (received_.has_welcome()) {
-      listener_.executor->Post(
-          [tell = listener_.on_welcome, welcome = received_.welcome()] { tell(welcome); });
+      Post([tell = listener_.on_welcome, welcome = received_.welcome()] { tell(welcome); });
     } else if (received_.has_measurement_wanted()) {
-      listener_.executor->Post([tell = listener_.on_measurement_wanted] { tell(); });
+      Post([tell = listener_.on_measurement_wanted] { tell(); });
     }
     StartRead(&received_);
   }
   void OnWriteDone(bool ok) override {
     if (ok) {
-      listener_.executor->Post([tell = listener_.on_written] { tell(); });
+      Post([tell = listener_.on_written] { tell(); });
     }
   }
   void OnDone(const grpc::Status& status) override {
-    listener_.executor->Post(
-        [tell = listener_.on_end,
-         why = status.ok() ? std::string("the controller has ended the stream")
-                           : fmt::format("{} (code {})", status.error_message(),
-                                         static_cast<int>(status.error_code()))] { tell(why); });
+    Post([tell = listener_.on_end,
+          why = status.ok() ? std::string("the controller has ended the stream")
+                            : fmt::format("{} (code {})", status.error_message(),
+                                          static_cast<int>(status.error_code()))] { tell(why); });
     self_.reset();
+  }
+  void Post(base::Work work) {
+    const absl::MutexLock lock(&mutex_);
+    if (!silent_) {
+      listener_.executor->Post(std::move(work));
+    }
   }
 
   const Listener listener_;
@@ -125,6 +137,8 @@ class ControllerLink::Stream final
   v1::ControllerFrame received_;
   std::shared_ptr<Stream> self_;
   bool abandoned_ = false;
+  absl::Mutex mutex_;
+  bool silent_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 ControllerLink::ControllerLink(base::Executor& executor, base::Rng rng,
@@ -138,6 +152,7 @@ ControllerLink::ControllerLink(base::Executor& executor, base::Rng rng,
 
 ControllerLink::~ControllerLink() {
   if (stream_ != nullptr) {
+    stream_->Silence();
     stream_->Abandon();
   }
   // As in Open: the process ends without the threads ending before.
@@ -292,6 +307,7 @@ void ControllerLink::OnEnd(uint64_t number, const std::string& why) {
   if (number != stream_number_ || stream_ == nullptr) {
     return;
   }
+  stream_->Silence();
   stream_->Abandon();
   stream_.reset();
   ++stream_number_;
