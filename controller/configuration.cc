@@ -33,15 +33,15 @@ Rules between fields:
 * level names: `[a-z0-9-]`, 1 to 32 characters, unique. The first and the last level have no source,
   each other level has one of these:
 
-| `source` | its domains |
+| a level with | has as its domains |
 |---|---|
-| `Auto` | for each node the first that says something: its NVLink domain, if that has several nodes; a slice of four nodes of its leaf group; the labels of its cloud; `asterism.dev/declared-LEVEL`. Where nobody says anything about any node: four nodes each, in the order of their names |
-| `NVLink` | NVLink domains, as the agents measure them |
-| `LeafGroup` | nodes behind the same leaf switches, from `topology.fabricFiles`, else the innermost label of the cloud |
-| `{slice: N}`, `Slice` | N nodes (4) of a leaf group |
-| `Tier` | leaf groups that share the switches above them |
-| `{label: KEY}` | a node label that people or tools write |
-| `Declared` | `asterism.dev/declared-LEVEL` |
+| `source: Auto` | for each node the first that says something: its NVLink domain, if that has several nodes; a slice of four nodes of its leaf group; the labels of its cloud; `asterism.dev/declared-LEVEL`. Where nobody says anything about any node: four nodes each, in the order of their names |
+| `source: NVLink` | NVLink domains, as the agents measure them |
+| `source: LeafGroup` | nodes behind the same leaf switches, from `topology.fabricFiles`, else the innermost label of the cloud |
+| `source: {slice: N}`, `source: Slice` | N nodes (4) of a leaf group |
+| `source: Tier` | leaf groups that share the switches above them |
+| `source: {label: KEY}` | a node label that people or tools write |
+| `source: Declared` | `asterism.dev/declared-LEVEL` |
 
 What is measured counts more than what is declared; `{label: KEY}` takes the label whatever is measured.
 Labels `asterism.dev/domain-*` are kept for the output of Asterism and are no source.
