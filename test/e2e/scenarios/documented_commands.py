@@ -27,7 +27,6 @@ _ELSEWHERE = {
     "kubectl taint nodes": "scenarios/direct_commit types it, on nodes that are closed",
     "deploy/images/build": "test/images/images_test does it, with build/ci",
     "skopeo": "by hand: needs a registry",
-    "kubectl -n asterism-agents logs": "simulated nodes run no agent; test/real does",
     "kubectl -n asterism-system describe job": "the Job is there only while an upgrade is at work",
     "make build PRESET=release": "by hand: a build of its own that needs minutes",
     "make demo": "by hand: it stays up, and there is one a machine",
