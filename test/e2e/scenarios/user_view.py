@@ -37,7 +37,7 @@ def metrics_and_health_answer(cluster):
     require(cluster.controller.metric("asterism_gang_decisions_total", outcome="placed") >= 1, "asterism_gang_decisions_total{outcome=placed}")
     cluster.wait_for(lambda: cluster.controller.metric("asterism_jobs", state="Running") == 1, "asterism_jobs{state=Running} is 1")
     status, text = cluster.controller.ask("/configz")
-    require(status == 200 and "declared-supernode" in text, f"/configz: {status} {text[:200]}")
+    require(status == 200 and "source: Auto" in text, f"/configz: {status} {text[:200]}")
 
 
 @scenario()
