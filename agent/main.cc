@@ -4,16 +4,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/flags/usage_config.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
@@ -23,6 +20,7 @@
 #include "base/executor.h"
 #include "base/log.h"
 #include "base/open_files.h"
+#include "base/program_options.h"
 #include "base/rng.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
@@ -210,26 +208,14 @@ absl::Status Run() {
 }  // namespace asterism::agent
 
 int main(int argc, char** argv) {
-  // Options are written with dashes, as those of Kubernetes are; the library wants underscores.
-  std::vector<std::string> arguments(argv, argv + argc);
-  std::vector<char*> pointers;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    std::string& argument = arguments[i];
-    for (size_t at = 2;
-         i > 0 && argument.starts_with("--") && at < argument.size() && argument[at] != '='; ++at) {
-      argument[at] = argument[at] == '-' ? '_' : argument[at];
-    }
-    pointers.push_back(argument.data());
-  }
-  absl::SetProgramUsageMessage("tells asterism-controller about one node");
-  absl::SetFlagsUsageConfig(
-      {.contains_help_flags =
-           [](absl::string_view file) { return absl::EndsWith(file, "agent/main.cc"); },
-       .version_string = [] { return std::string(ASTERISM_VERSION "\n"); }});
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, pointers.data());
-  if (rest.size() > 1) {
-    std::cerr << "asterism-agent: " << rest[1] << ": not an option; see --help\n";
-    return 2;
+  const std::optional<int> ended =
+      asterism::base::ParseProgramOptions(argc, argv,
+                                          {.name = "asterism-agent",
+                                           .usage = "tells asterism-controller about one node",
+                                           .main_file = "agent/main.cc",
+                                           .version = ASTERISM_VERSION});
+  if (ended.has_value()) {
+    return *ended;
   }
   if (const absl::Status status = asterism::agent::Run(); !status.ok()) {
     std::cerr << "asterism-agent: " << status.message() << "\n";
