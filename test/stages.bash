@@ -97,6 +97,14 @@ stage_report() {
   STAGE_ROWS+=("$(printf '%-22s %5d s   %s (%d passed, %d failed, %d skipped)' \
     "$name" "$seconds" "$word" "$good" "$bad" "$left")")
   printf '   %s\n' "${STAGE_ROWS[-1]}"
+  # A stage can be a run of stages itself; their rows stand below its own.
+  local inner
+  while IFS= read -r inner; do STAGE_ROWS+=("  $inner"); done < <(stage_rows "$log")
+}
+
+# The rows of the summary in a log.
+stage_rows() {
+  awk '/^summary after [0-9]+ s:$/ { inside = 1; next } !/^   / { inside = 0 } inside { print substr($0, 4) }' "$1"
 }
 
 # The lines of a log that name what failed, short, for a reader who sees the end of the output only.
