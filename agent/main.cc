@@ -25,6 +25,7 @@
 #include "base/small_file.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
+#include "fmt/format.h"
 #include "google/protobuf/util/json_util.h"
 
 ABSL_FLAG(std::string, node, "", "name of this node; default: $NODE_NAME");
@@ -58,6 +59,9 @@ ABSL_FLAG(std::string, pci_overlay, "",
 ABSL_FLAG(std::string, lldp_file, "", "file with the output of lldpctl -f json0");
 ABSL_FLAG(std::string, lldp_command, "",
           "program that prints the same, with its arguments; not with --lldp-file");
+ABSL_FLAG(std::string, npu_topology_file, "", "file with the output of npu-smi info -t topo");
+ABSL_FLAG(std::string, npu_topology_command, "",
+          "program that prints the same, with its arguments; not with --npu-topology-file");
 ABSL_FLAG(std::string, clouds, "",
           "metadata services to ask for the node's place, with commas: aws, gcp, oci");
 ABSL_FLAG(std::string, health_file, "",
@@ -71,6 +75,16 @@ ABSL_FLAG(std::string, log_format, "text", "text or json");
 namespace asterism::agent {
 namespace {
 
+absl::StatusOr<TextSource> SourceFromFlags(std::string_view name, std::string file,
+                                           const std::string& command) {
+  TextSource source{.file = std::move(file),
+                    .command = absl::StrSplit(command, ' ', absl::SkipEmpty())};
+  if (!source.file.empty() && !source.command.empty()) {
+    return absl::InvalidArgumentError(fmt::format("--{0}-command: goes without --{0}-file", name));
+  }
+  return source;
+}
+
 absl::StatusOr<ProbeSetOptions> ProbesFromFlags() {
   ProbeSetOptions probes;
   probes.roots = {.sysfs = absl::GetFlag(FLAGS_sysfs), .proc = absl::GetFlag(FLAGS_proc)};
@@ -81,11 +95,11 @@ absl::StatusOr<ProbeSetOptions> ProbesFromFlags() {
   probes.nvml_libraries =
       absl::StrSplit(absl::GetFlag(FLAGS_nvml_libraries), ',', absl::SkipEmpty());
   probes.overlay_file = absl::GetFlag(FLAGS_pci_overlay);
-  probes.lldp.file = absl::GetFlag(FLAGS_lldp_file);
-  probes.lldp.command = absl::StrSplit(absl::GetFlag(FLAGS_lldp_command), ' ', absl::SkipEmpty());
-  if (!probes.lldp.file.empty() && !probes.lldp.command.empty()) {
-    return absl::InvalidArgumentError("--lldp-command: goes without --lldp-file");
-  }
+  ASSIGN_OR_RETURN(probes.lldp, SourceFromFlags("lldp", absl::GetFlag(FLAGS_lldp_file),
+                                                absl::GetFlag(FLAGS_lldp_command)));
+  ASSIGN_OR_RETURN(probes.npu_topology,
+                   SourceFromFlags("npu-topology", absl::GetFlag(FLAGS_npu_topology_file),
+                                   absl::GetFlag(FLAGS_npu_topology_command)));
   for (const absl::string_view name :
        absl::StrSplit(absl::GetFlag(FLAGS_clouds), ',', absl::SkipEmpty())) {
     const absl::StatusOr<Cloud> cloud = CloudNamed(base::ToStd(name));

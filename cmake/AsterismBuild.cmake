@@ -19,6 +19,9 @@ option(ASTERISM_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 string(REPLACE "-g" "-g1" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
 string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
 
+# The same bytes in every clone, for the compiler's cache and for the images.
+add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+
 find_program(ASTERISM_CCACHE ccache)
 if(ASTERISM_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${ASTERISM_CCACHE})
@@ -92,7 +95,7 @@ endfunction()
 function(asterism_benchmark)
   if(NOT ASTERISM_SANITIZE)
     asterism_program(${ARGN})
-    target_compile_definitions(${ARGV1} PRIVATE ASTERISM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    target_link_libraries(${ARGV1} PRIVATE asterism::source_tree)
   endif()
 endfunction()
 
@@ -100,9 +103,7 @@ endfunction()
 function(asterism_test)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;DEPS" ${ARGN})
   asterism_program(NAME ${ARG_NAME} SOURCES ${ARG_SOURCES}
-                   DEPS ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  target_compile_definitions(${ARG_NAME} PRIVATE
-    ASTERISM_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ASTERISM_SHARED_DIR="${CMAKE_SOURCE_DIR}/../shared")
+                   DEPS ${ARG_DEPS} asterism::source_tree GTest::gmock GTest::gtest_main)
   set_target_properties(${ARG_NAME} PROPERTIES UNITY_BUILD ${ASTERISM_UNITY}
                         UNITY_BUILD_BATCH_SIZE 8)
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME})

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "agent/probe/child_output.h"
-#include "base/small_file.h"
 #include "base/status_macros.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -17,7 +15,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kTextMax = 256;
-constexpr absl::Duration kChildDeadline = absl::Seconds(2);
 
 // json0 wraps each object in a list of one.
 const Json* Unwrapped(const Json* value) {
@@ -142,21 +139,18 @@ absl::StatusOr<v1::MeasuredNeighbors> ParseLldp(std::string_view text) {
   return neighbors;
 }
 
-LldpProbe::LldpProbe(LldpOptions options, absl::Duration period)
-    : Probe("lldp", period), options_(std::move(options)) {}
+LldpProbe::LldpProbe(TextSource source, absl::Duration period)
+    : Probe("lldp", period), source_(std::move(source)) {}
 
 ProbeResult LldpProbe::Run() {
-  const absl::StatusOr<std::string> text =
-      options_.file.empty() ? ChildOutput(options_.command, kChildDeadline, kLldpBytesMax)
-                            : base::ReadFile(options_.file, kLldpBytesMax);
+  const absl::StatusOr<std::string> text = ReadTextSource(source_, kLldpBytesMax);
   if (!text.ok()) {
     return ProbeResult::Failed(std::string(text.status().message()));
   }
   const absl::StatusOr<v1::MeasuredNeighbors> neighbors = ParseLldp(*text);
   if (!neighbors.ok()) {
     return ProbeResult::Failed(
-        fmt::format("{}: {}", options_.file.empty() ? options_.command.front() : options_.file,
-                    std::string(neighbors.status().message())));
+        fmt::format("{}: {}", source_.name(), std::string(neighbors.status().message())));
   }
   ProbeResult result;
   *result.parts.mutable_neighbors() = *neighbors;

@@ -12,12 +12,11 @@
 // one process each period, ended after two seconds.
 #pragma once
 
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "agent/probe/probe.h"
+#include "agent/probe/text_source.h"
 
 namespace asterism::agent {
 
@@ -27,18 +26,13 @@ inline constexpr size_t kNeighborsMax = 1024;
 // Takes lldpd's json0 (every value in a list) and its json (lists of one as plain values).
 absl::StatusOr<v1::MeasuredNeighbors> ParseLldp(std::string_view text);
 
-struct LldpOptions {
-  std::string file;
-  std::vector<std::string> command;  // used without a file
-};
-
 class LldpProbe final : public Probe {
  public:
-  explicit LldpProbe(LldpOptions options, absl::Duration period = absl::Seconds(30));
+  explicit LldpProbe(TextSource source, absl::Duration period = absl::Seconds(30));
   ProbeResult Run() override;
 
  private:
-  const LldpOptions options_;
+  const TextSource source_;
 };
 
 }  // namespace asterism::agent

@@ -81,7 +81,7 @@ void PlaceNics(const PciTree& tree, const v1::MeasuredGpus& gpus, v1::MeasuredNi
 
 // A list of GPUs is told when all drivers have been heard: that of one would read as "no others".
 bool TellsGpus(std::string_view probe) {
-  return probe == "nvml" || probe == "kfd";
+  return probe == "nvml" || probe == "kfd" || probe == "ascend";
 }
 
 constexpr size_t kPrintableMax = 1024;

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/status/status.h"
+#include "agent/probe/ascend_probe.h"
 #include "agent/probe/kfd_probe.h"
+#include "agent/probe/lldp_probe.h"
 #include "agent/probe/nvml_probe.h"
 #include "agent/probe/pci_overlay.h"
 #include "agent/probe/pci_probe.h"
@@ -16,6 +18,7 @@ namespace {
 // A port that goes down is to be known soon.
 constexpr absl::Duration kRdmaPeriod = absl::Seconds(5);
 constexpr absl::Duration kKfdPeriod = absl::Seconds(60);
+constexpr absl::Duration kAscendPeriod = absl::Seconds(60);
 
 }  // namespace
 
@@ -31,8 +34,12 @@ std::vector<std::unique_ptr<Probe>> MakeProbes(const ProbeSetOptions& options) {
   if (!options.overlay_file.empty()) {
     probes.push_back(std::make_unique<PciOverlayProbe>(options.overlay_file, options.period));
   }
-  if (!options.lldp.file.empty() || !options.lldp.command.empty()) {
+  if (!options.lldp.empty()) {
     probes.push_back(std::make_unique<LldpProbe>(options.lldp, options.period));
+  }
+  if (!options.npu_topology.empty()) {
+    probes.push_back(std::make_unique<AscendProbe>(options.roots, options.npu_topology,
+                                                   std::max(kAscendPeriod, options.period)));
   }
   for (const Cloud cloud : options.clouds) {
     probes.push_back(std::make_unique<CloudProbe>(CloudOptions{.cloud = cloud}));

@@ -15,8 +15,8 @@
 
 #include "absl/status/statusor.h"
 #include "agent/probe/cloud_probe.h"
-#include "agent/probe/lldp_probe.h"
 #include "agent/probe/probe.h"
+#include "agent/probe/text_source.h"
 
 namespace asterism::agent {
 
@@ -26,7 +26,8 @@ struct ProbeSetOptions {
   // Empty: those of NvmlCandidates().
   std::vector<std::string> nvml_libraries;
   std::string overlay_file;  // empty: none
-  LldpOptions lldp;          // both empty: none
+  TextSource lldp;           // empty: none
+  TextSource npu_topology;   // empty: none
   std::vector<Cloud> clouds;
 };
 

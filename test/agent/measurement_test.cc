@@ -1,6 +1,9 @@
 // Texts of tools and clouds, what is told of a measurement and when, and who runs the probes.
 #include <fstream>
+#include <map>
+#include <utility>
 
+#include "agent/probe/ascend_probe.h"
 #include "agent/probe/child_output.h"
 #include "agent/probe/cloud_probe.h"
 #include "agent/probe/lldp_probe.h"
@@ -8,12 +11,15 @@
 #include "agent/probe/measurement_merge.h"
 #include "agent/probe/node_measurer.h"
 #include "agent/probe/probe_set.h"
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "test/agent/fake_sysfs.h"
 
 namespace asterism::agent {
 namespace {
 
+using asterism::testing::FakeSysfs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -64,6 +70,58 @@ TEST(LldpProbe, ReadsAFileOrAProgram) {
   EXPECT_THAT(LldpProbe({.file = path + ".none"}).Run().problem, HasSubstr(".none"));
   EXPECT_THAT(LldpProbe({.command = {"false"}}).Run().problem, HasSubstr("failed with code 1"));
   EXPECT_THAT(LldpProbe({.command = {"echo"}}).Run().problem, HasSubstr("lldpctl -f json0"));
+}
+
+constexpr char kNpus[] =
+    "\t   NPU0  NPU1  NPU2  NPU3  CPU Affinity\n"
+    "NPU0  X     SIO   HCCS  PHB   0-23\n"
+    "NPU1  SIO   X     HCCS  SYS   0-23\n"
+    "NPU2  HCCS  HCCS  X     NA    24-47\n"
+    "NPU3  PHB   SYS   NA    X     24-47\n"
+    "\nLegend:\n\n  X    = Self\n  HCCS = Connection traversing HCCS\n";
+
+TEST(Ascend, TellsLinksAndDistancesOfTheMatrix) {
+  const absl::StatusOr<v1::MeasuredGpus> npus = ParseNpuTopology(kNpus);
+  ASSERT_TRUE(npus.ok()) << npus.status();
+  ASSERT_EQ(npus->gpus_size(), 4);
+  EXPECT_EQ(npus->gpus(2).uuid(), "NPU-2");
+  EXPECT_EQ(npus->gpus(2).links_size(), 2);
+  EXPECT_EQ(npus->gpus(3).links_size(), 0);
+  std::map<std::pair<uint32_t, uint32_t>, v1::PciDistance> distances;
+  for (const v1::GpuPair& pair : npus->pairs()) {
+    distances[{pair.first(), pair.second()}] = pair.distance();
+  }
+  EXPECT_EQ((distances[{0, 1}]), v1::PCI_SAME_BOARD);
+  EXPECT_EQ((distances[{0, 3}]), v1::PCI_PHB);
+  EXPECT_EQ((distances[{1, 3}]), v1::PCI_SYS);
+  EXPECT_EQ(distances.count({2, 3}), 0U);  // unknown is not far
+}
+
+TEST(Ascend, RefusesWhatIsNoMatrixOfNpus) {
+  const std::string text = kNpus;
+  const size_t complete = text.find("X     24-47\n\nLegend") + 1;
+  for (size_t size = 0; size < complete - 1; ++size) {
+    EXPECT_FALSE(ParseNpuTopology(text.substr(0, size)).ok()) << size;
+  }
+  EXPECT_THAT(ParseNpuTopology("      GPU0  GPU1\nGPU0  X  NV4\nGPU1  NV4  X\n").status().message(),
+              HasSubstr("GPU0 is no NPU"));
+  EXPECT_FALSE(ParseNpuTopology(std::string(kNpuTopologyBytesMax + 1, ' ')).ok());
+}
+
+TEST(AscendProbe, APartOfTheDevicesIsNotAll) {
+  FakeSysfs sysfs("npus");
+  for (int device = 0; device < 5; ++device) {
+    sysfs.Pci(fmt::format("pci0000:00/0000:{:02x}:00.0", device),
+              {.kind = 0x120000, .vendor = 0x19e5});
+    if (device == 3) {
+      EXPECT_EQ(AscendProbe({.sysfs = sysfs.root()}, {.command = {"echo", kNpus}}).Run().problem,
+                "");
+    }
+  }
+  EXPECT_THAT(AscendProbe({.sysfs = sysfs.root()}, {.command = {"echo", kNpus}}).Run().problem,
+              HasSubstr("echo shows 4 of the 5 NPUs"));
+  EXPECT_THAT(AscendProbe({.sysfs = sysfs.root()}, {.command = {"true"}}).Run().problem,
+              HasSubstr("npu-smi info -t topo"));
 }
 
 TEST(ChildOutput, EndsWhatIsTooSlowOrTooLoud) {
@@ -184,11 +242,14 @@ TEST(Merge, ACloudsStepsAreOutsideOfTheRack) {
 
 TEST(ProbeSet, HasWhatIsAskedFor) {
   std::vector<std::string> names;
-  for (const std::unique_ptr<Probe>& probe :
-       MakeProbes({.overlay_file = "x", .lldp = {.file = "y"}, .clouds = {Cloud::kAws}})) {
+  for (const std::unique_ptr<Probe>& probe : MakeProbes({.overlay_file = "x",
+                                             .lldp = {.file = "y"},
+                                             .npu_topology = {.file = "z"},
+                                             .clouds = {Cloud::kAws}})) {
     names.push_back(probe->name());
   }
-  EXPECT_THAT(names, ElementsAre("nvml", "kfd", "pci", "rdma", "overlay", "lldp", "cloud-aws"));
+  EXPECT_THAT(names,
+              ElementsAre("nvml", "kfd", "pci", "rdma", "overlay", "lldp", "ascend", "cloud-aws"));
   EXPECT_EQ(MakeProbes({}).size(), 4U);
 }
 

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "test/agent/fake_sysfs.h"
+#include "test/source_tree.h"
 
 namespace asterism::agent {
 namespace {
@@ -26,7 +27,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using Json = nlohmann::json;
 
-constexpr char kGolden[] = ASTERISM_SOURCE_DIR "/test/golden/gpus/";
+const std::string kGolden = asterism::testing::SourceTree() + "/test/golden/gpus/";
 
 // A machine with a driver that a test can change.
 class NvmlProbeTest : public ::testing::Test {
@@ -49,7 +50,8 @@ class NvmlProbeTest : public ::testing::Test {
   }
   ProbeRoots Roots() const { return {.sysfs = sysfs_->root(), .proc = folder_ + "/proc"}; }
   static std::string Library(const std::string& variant) {
-    return std::string(ASTERISM_FAKE_NVML_FOLDER "/") + variant + "/libnvidia-ml.so.1";
+    return asterism::testing::BuildTree() + "/test/agent/fake_nvml/" + variant +
+           "/libnvidia-ml.so.1";
   }
   NvmlProbe Driver(const std::string& variant = "all") const {
     return {Roots(), {Library(variant)}};

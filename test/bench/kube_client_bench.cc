@@ -33,6 +33,7 @@
 #include "kube/decoder.h"
 #include "kube/http_api_client.h"
 #include "kube/watch_frame.h"
+#include "test/source_tree.h"
 
 namespace asterism::kube {
 namespace {
@@ -194,7 +195,7 @@ class DelayServer {
  public:
   // False without Go.
   bool Start() {
-    const std::string source = std::string(ASTERISM_SOURCE_DIR) + "/test/bench/h2_delay_server.go";
+    const std::string source = asterism::testing::SourceTree() + "/test/bench/h2_delay_server.go";
     program_ = fmt::format("/tmp/asterism-h2-delay-{}", getpid());
     const std::string build = fmt::format("go build -o {} {} 1>&2", program_, source);
     if (std::system("command -v go > /dev/null") != 0 || std::system(build.c_str()) != 0) {

@@ -20,6 +20,7 @@
 #include "fmt/format.h"
 #include "operator/pod_builder.h"
 #include "operator/training_job.h"
+#include "test/source_tree.h"
 
 namespace asterism::operators {
 namespace {
@@ -124,5 +125,5 @@ int Run(const std::string& folder, bool json) {
 
 int main(int argc, char** argv) {
   const bool json = argc > 1 && std::string_view(argv[1]) == "--json";
-  return asterism::operators::Run(ASTERISM_SOURCE_DIR "/test/golden/operator", json);
+  return asterism::operators::Run(asterism::testing::SourceTree() + "/test/golden/operator", json);
 }

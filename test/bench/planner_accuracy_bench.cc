@@ -17,6 +17,7 @@
 #include "test/planner/accuracy.h"
 #include "test/planner/measured_file.h"
 #include "test/planner/time_accuracy.h"
+#include "test/source_tree.h"
 
 namespace asterism::planner {
 namespace {
@@ -90,7 +91,7 @@ int main(int count, char** arguments) {
     }
   }
   if (path.empty()) {
-    path = std::string(ASTERISM_SOURCE_DIR) + "/../shared/data/planner/measured.csv";
+    path = asterism::testing::SharedTree() + "/data/planner/measured.csv";
     if (!std::filesystem::exists(path)) {
       asterism::planner::PrintFigure(
           {"rows measured: there is no ../shared/data/planner/measured.csv", "rows", 0,

@@ -23,6 +23,7 @@
 #include "agent/probe/rdma_probe.h"
 #include "fmt/format.h"
 #include "test/agent/fake_sysfs.h"
+#include "test/source_tree.h"
 
 namespace asterism::agent {
 namespace {
@@ -65,9 +66,11 @@ bool Print(bool json, std::string_view name, std::string_view unit, double value
 bool Measure(bool json) {
   const testing::FakeSysfs sysfs("bench");
   testing::MakeHgxH100(sysfs);
-  setenv("ASTERISM_FAKE_NVML", ASTERISM_SOURCE_DIR "/test/golden/gpus/hgx-h100.json", 1);
+  setenv("ASTERISM_FAKE_NVML",
+         (asterism::testing::SourceTree() + "/test/golden/gpus/hgx-h100.json").c_str(), 1);
   const ProbeRoots roots{.sysfs = sysfs.root(), .proc = "/proc"};
-  NvmlProbe nvml(roots, {ASTERISM_FAKE_NVML_LIBRARY});
+  NvmlProbe nvml(roots,
+                 {asterism::testing::BuildTree() + "/test/agent/fake_nvml/all/libnvidia-ml.so.1"});
   PciProbe pci(roots);
   RdmaProbe rdma(roots);
   KfdProbe kfd(roots);

@@ -19,6 +19,7 @@
 #include "fmt/format.h"
 #include "server/http_server.h"
 #include "test/cli/pages.h"
+#include "test/source_tree.h"
 
 namespace asterism::cli {
 namespace {
@@ -133,7 +134,7 @@ TEST_F(CommandTest, ExplainEndsWithTheOutcome) {
 }
 
 TEST_F(CommandTest, DoctorEndsWithWhatItFound) {
-  const std::string texts = std::string(ASTERISM_SOURCE_DIR) + "/test/golden/topology/";
+  const std::string texts = asterism::testing::SourceTree() + "/test/golden/topology/";
   const Ended clean = Run({"doctor", texts + "fabric-clean.ibnetdiscover"});
   EXPECT_EQ(clean.code, kExitDone) << clean.error;
   EXPECT_THAT(clean.out, HasSubstr("nothing is wrong"));
@@ -148,7 +149,7 @@ TEST_F(CommandTest, DoctorEndsWithWhatItFound) {
 
 TEST_F(CommandTest, DoctorAnswersProgramsToo) {
   const std::string text =
-      std::string(ASTERISM_SOURCE_DIR) + "/test/golden/topology/nvlink-status.txt";
+      asterism::testing::SourceTree() + "/test/golden/topology/nvlink-status.txt";
   const Ended ended = Run({"doctor", text, "-o", "json"});
   EXPECT_EQ(ended.code, kExitFindings);
   const json answer = json::parse(ended.out);

@@ -16,11 +16,13 @@
 #include <sstream>
 #include <string>
 
+#include "test/source_tree.h"
+
 namespace asterism::cli {
 
 inline void ExpectGolden(const std::string& name, const std::string& text) {
   const std::filesystem::path path =
-      std::filesystem::path(ASTERISM_SOURCE_DIR) / "test/golden/cli" / (name + ".txt");
+      std::filesystem::path(asterism::testing::SourceTree()) / "test/golden/cli" / (name + ".txt");
   if (std::getenv("ASTERISM_UPDATE_GOLDEN") != nullptr) {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;

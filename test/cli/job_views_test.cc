@@ -16,6 +16,7 @@
 #include "cli/topology_tree.h"
 #include "test/cli/golden.h"
 #include "test/cli/pages.h"
+#include "test/source_tree.h"
 
 namespace asterism::cli {
 namespace {
@@ -216,7 +217,7 @@ void CollectFields(const nlohmann::ordered_json& value, std::set<std::string>& f
 }
 
 TEST(Documentation, NamesEveryFieldOfTheJson) {
-  std::ifstream file(std::string(ASTERISM_SOURCE_DIR) + "/docs/kubectl-asterism.md");
+  std::ifstream file(asterism::testing::SourceTree() + "/docs/kubectl-asterism.md");
   std::stringstream text;
   text << file.rdbuf();
   std::set<std::string> fields;

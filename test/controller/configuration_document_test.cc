@@ -6,11 +6,12 @@
 #include "controller/configuration.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "test/source_tree.h"
 
 namespace asterism::controller {
 namespace {
 
-constexpr char kConfigurationPage[] = ASTERISM_SOURCE_DIR "/docs/configuration.md";
+const std::string kConfigurationPage = asterism::testing::SourceTree() + "/docs/configuration.md";
 
 TEST(ConfigurationDocument, EqualsTheTable) {
   if (std::getenv("ASTERISM_WRITE_DOCS") != nullptr) {  // NOLINT(concurrency-mt-unsafe)

@@ -15,6 +15,7 @@
 #include "controller/control_plane.h"
 #include "fake_cluster.h"
 #include "fmt/format.h"
+#include "test/source_tree.h"
 
 namespace asterism::controller {
 namespace {
@@ -312,7 +313,7 @@ TEST_F(LiveTopologyTest, ARunningGangKeepsItsNodesWhenTheyMove) {
 TEST_F(LiveTopologyTest, ADumpIsReadAgainWhenItChangesAndABrokenOneChangesNothing) {
   const std::string path = ::testing::TempDir() + "fabric-" + std::to_string(getpid());
   const auto copy = [&](const std::string& name) {
-    std::ifstream source(std::string(ASTERISM_SOURCE_DIR) + "/test/golden/topology/" + name);
+    std::ifstream source(asterism::testing::SourceTree() + "/test/golden/topology/" + name);
     std::ofstream(path) << source.rdbuf();
     cluster_.Run(absl::Seconds(25));
   };

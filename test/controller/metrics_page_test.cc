@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "kube/request_metrics.h"
 #include "server/http_server.h"
+#include "test/source_tree.h"
 
 namespace asterism::controller {
 namespace {
@@ -49,7 +50,7 @@ TEST(MetricsPageTest, DocumentsWhatTheProgramDeclares) {
   const ClusterMetrics gauges(registry);
   const CallAdmission calls(clock, registry, {});
   const CertificateMetrics certificates(registry);
-  const std::string path = std::string(ASTERISM_SOURCE_DIR) + "/docs/metrics.md";
+  const std::string path = asterism::testing::SourceTree() + "/docs/metrics.md";
   const std::string page = Page(registry);
   if (std::getenv("ASTERISM_WRITE_DOCS") != nullptr) {
     std::ofstream(path) << page;

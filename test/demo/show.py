@@ -1,6 +1,8 @@
 """Prints the job as it runs: the tree of the topology, the rank map, the time of each stage, and how to look further."""
 
-from harness import placement, places, pods as pod_facts
+import subprocess
+
+from harness import command_line, placement, places, pods as pod_facts
 
 _LEVEL = "supernode"
 _SHOWN = 3
@@ -12,10 +14,19 @@ def everything(demo, seconds):
     supernode_of = {node["metadata"]["name"]: node["metadata"]["labels"][placement.SUPERNODE_LABEL] for node in nodes}
     print()
     tree(job, pods, supernode_of, demo.rig.gpus_per_node)
+    origins = topology(demo.rig, "--server", f"https://localhost:{demo.metrics_port}",
+                       "--certificate-authority", demo.rig["ASTERISM_EXTENDER_CA"])
+    print(next((line for line in origins if line.startswith(f"{_LEVEL}: ")), ""))
     print()
     rank_map(pods, supernode_of)
     print()
     stages(job, len(pods), seconds)
+
+
+def topology(rig, *options):
+    """The lines of `kubectl asterism topology`."""
+    done = subprocess.run([command_line.program(), "topology", *options], env=rig.environment(), capture_output=True, text=True, check=False)
+    return (done.stdout or done.stderr).splitlines()
 
 
 def tree(job, pods, supernode_of, gpus_per_node):

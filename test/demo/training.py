@@ -6,6 +6,7 @@ import sys
 import time
 
 import progress
+import show as views
 from home import REAL_RIG
 from harness import places
 from harness.failure import Failed
@@ -14,7 +15,7 @@ sys.path.insert(0, str(places.SOURCE / "test/real"))
 
 import real_cluster as real  # noqa: E402
 
-_PROGRAMS = ("asterism-controller", "asterism-agent", "asterism-launch", "asterism-test-device-plugin")
+_PROGRAMS = ("kubectl-asterism", "fake_nvml_all", "asterism-controller", "asterism-agent", "asterism-launch", "asterism-test-device-plugin")
 _EXAMPLE = places.SOURCE / "examples/ddp-tiny"
 _JOB, _NAMESPACE = "ddp-tiny", "default"
 _LIMIT_S = 600.0
@@ -55,7 +56,15 @@ def show():
     except Failed as error:
         print(f"   The real half of the demo does not run: {error}\n")
         return
+    _show_topology(cluster)
     _show_training(cluster, job, status)
+
+
+def _show_topology(cluster):
+    print("\nWhat the agents of these nodes have measured (the library of the driver is a fake), as `kubectl asterism topology` shows it:\n")
+    for line in views.topology(cluster.rig, "--level", "node"):
+        print(f"   {line}")
+    print(flush=True)
 
 
 def _show_training(cluster, job, status):

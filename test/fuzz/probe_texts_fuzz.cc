@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "agent/probe/ascend_probe.h"
 #include "agent/probe/cloud_probe.h"
 #include "agent/probe/lldp_probe.h"
 #include "agent/probe/pci_overlay.h"
@@ -44,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (static_cast<uint8_t>(data[0] - '0') % 5) {
     case 0:
       if (const auto neighbors = ParseLldp(text); neighbors.ok()) {
         CHECK_THAT(static_cast<size_t>(neighbors->neighbors_size()) <= kNeighborsMax, "too many");
@@ -62,6 +63,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 2:
       ReadOverlay(text);
+      break;
+    case 4:
+      if (const auto npus = ParseNpuTopology(text); npus.ok()) {
+        for (const auto& pair : npus->pairs()) {
+          CHECK_THAT(pair.first() < pair.second() &&
+                         pair.second() < static_cast<uint32_t>(npus->gpus_size()),
+                     "a pair of devices that are not there");
+        }
+      }
       break;
     default:
       if (const auto address = NormalPciAddress(text)) {

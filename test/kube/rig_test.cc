@@ -21,6 +21,7 @@
 #include "kube/leader_elector.h"
 #include "nlohmann/json.hpp"
 #include "test/kube/tcp_proxy.h"
+#include "test/source_tree.h"
 
 namespace asterism::kube {
 namespace {
@@ -343,8 +344,8 @@ TEST_F(RigTest, SurvivesARestartOfTheApiServer) {
   auto pods = Follow(*client_, {});
   ASSERT_TRUE(CreatePod("before").ok());
   ASSERT_TRUE(Sees(*pods, "before", absl::Seconds(10)));
-  const std::string command =
-      fmt::format("{}/test/rig/apiserver restart --name {} > /dev/null", ASTERISM_SOURCE_DIR, rig);
+  const std::string command = fmt::format("{}/test/rig/apiserver restart --name {} > /dev/null",
+                                          asterism::testing::SourceTree(), rig);
   absl::Notification restarted;
   // Creates go on all the while; each must end in one answer, and an unknown outcome is settled by
   // creating again under the same name.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "test/source_tree.h"
 
 namespace asterism::kube {
 namespace {
@@ -86,7 +87,8 @@ TEST(Schema, IsPartOfUpstream) {
       {"meta", machinery + "apis/meta/v1"},      {"core", api + "core/v1"},
       {"coordination", api + "coordination/v1"}, {"scheduling", api + "scheduling/v1"}};
   for (const auto& [name, folder] : files) {
-    const Fields ours = ReadProto(ASTERISM_SOURCE_DIR "/proto/k8s/" + name + ".proto");
+    const Fields ours =
+        ReadProto(asterism::testing::SourceTree() + "/proto/k8s/" + name + ".proto");
     const Fields theirs = ReadProto(folder + "/generated.proto");
     EXPECT_FALSE(ours.empty()) << name;
     for (const auto& [field, shape] : ours) {

@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "operator/pod_builder.h"
 #include "test/operator/job_texts.h"
+#include "test/source_tree.h"
 
 namespace asterism::operators {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 const std::filesystem::path kFolder =
-    std::filesystem::path(ASTERISM_SOURCE_DIR) / "test/golden/operator";
+    std::filesystem::path(asterism::testing::SourceTree()) / "test/golden/operator";
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path);

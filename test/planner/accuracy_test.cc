@@ -14,6 +14,7 @@
 #include "test/planner/measured_case.h"
 #include "test/planner/measured_file.h"
 #include "test/planner/time_accuracy.h"
+#include "test/source_tree.h"
 
 namespace asterism::planner {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 class AccuracyTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string path = std::string(ASTERISM_SHARED_DIR) + "/data/planner/measured.csv";
+    const std::string path = asterism::testing::SharedTree() + "/data/planner/measured.csv";
     if (!std::filesystem::exists(path)) {
       GTEST_SKIP() << "there is no " << path << ": nothing is compared with measured rows";
     }

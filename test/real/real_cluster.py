@@ -16,24 +16,27 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "test/e2e")]
 
+import real_gpus  # noqa: E402
 from harness.failure import Failed, require  # noqa: E402
 from harness.rig import Rig  # noqa: E402
 
 SYSTEM = "asterism-system"
 AGENTS = "asterism-agents"
-GPUS_OF_NODE = 8
 JOB_IMAGE = "rig.asterism.dev/job:1"
 MPI_IMAGE = "rig.asterism.dev/job-mpi:1"
 PATIENCE_S = 90.0
-_FIXTURES = "etc/asterism-test-gpus"
 _PYTHON = ["python3", "-c"]
 # Requests of a machine that runs all four nodes itself.
 _VALUES = {
     "controller": {"resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}}},
     "scheduler": {"image": {"repository": "rig.asterism.dev/kube-scheduler"},
                   "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}}},
+    # The driver's library is a fake that reads what the device plug-in reads.
+    "agents": {"probes": {"periodSeconds": 5, "nvml": {"libraryFolder": f"/{real_gpus.FOLDER}", "privileged": True}}},
     "crds": {"image": {"repository": "rig.asterism.dev/kubectl"}},
-    "config": {"leaderElection": {"leaseDurationSeconds": 5, "renewDeadlineSeconds": 3, "retryPeriodSeconds": 0.5}},
+    # Nodes are declared before they are measured: a change of all of them.
+    "config": {"topology": {"massChangeHoldSeconds": 1},
+               "leaderElection": {"leaseDurationSeconds": 5, "renewDeadlineSeconds": 3, "retryPeriodSeconds": 0.5}},
 }
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
@@ -61,9 +64,11 @@ class RealCluster:
         folder.mkdir()
         for path in self.images(folder, jobs):
             self.rig.add_options("--image", path)
+        self.rig.add_options("--real-pci", real_gpus.write_pci(self.scratch / "pci"))
         self.rig.up(quiet)
         self.nodes = self.rig["ASTERISM_RIG_REAL_NODES"].split()
         for name in self.nodes:
+            real_gpus.install_driver(self.root_of(name) / real_gpus.FOLDER, self.build)
             self.write_gpus(name)
         self.apply(*_device_plugin())
 
@@ -120,7 +125,7 @@ class RealCluster:
         self.wait(lambda: len(self.ready_pods(AGENTS, "agent")) == len(self.nodes), "an agent on each node is Ready")
         self.wait(self.leader, "one controller leads")
         self.wait(lambda: self.metric("asterism_agents_attached") == len(self.nodes), "all agents are attached")
-        self.wait(lambda: all(self.allocatable(node, "nvidia.com/gpu") == GPUS_OF_NODE and self.allocatable(node, "asterism.dev/port")
+        self.wait(lambda: all(self.allocatable(node, "nvidia.com/gpu") == real_gpus.GPUS_OF_NODE and self.allocatable(node, "asterism.dev/port")
                               for node in self.nodes), "all nodes offer GPUs and the port")
 
     def allocatable(self, node, resource):
@@ -159,16 +164,9 @@ class RealCluster:
         """The node's root folder, as this machine sees it."""
         return Path(self.rig["ASTERISM_RIG_DIR"]) / "nodes" / node / "root"
 
-    def write_gpus(self, node, broken=()):
-        """The fixture of the device plug-in. `broken`: numbers of GPUs that are Unhealthy."""
-        number = self.nodes.index(node)
-        gpus = [{"uuid": gpu_id(number, index), "numa": index // 4, "health": "Unhealthy" if index in broken else "Healthy"}
-                for index in range(GPUS_OF_NODE)]
-        folder = self.root_of(node) / _FIXTURES
-        folder.mkdir(parents=True, exist_ok=True)
-        unfinished = folder / "gpus.json.new"
-        unfinished.write_text(json.dumps({"gpus": gpus}), encoding="utf-8")
-        unfinished.rename(folder / "gpus.json")
+    def write_gpus(self, node, **faults):
+        """What the device plug-in and the driver's library say of a node from now on."""
+        real_gpus.write(self.root_of(node) / real_gpus.FOLDER, self.nodes.index(node), **faults)
 
     def node(self, name, *action):
         return _run(ROOT / "test/rig/node", self.rig.name, name, *action)
@@ -224,14 +222,10 @@ class RealJob:
         self.cluster.rig.kubectl("delete", "trainingjob", self.name, "-n", self.namespace, "--ignore-not-found", "--wait=true")
 
 
-def gpu_id(node, index):
-    return f"GPU-{node:04d}{index:04d}-0000-0000-0000-000000000000"
-
-
 def _device_plugin():
     """A DaemonSet on the real nodes, in the place of the vendor's."""
     volumes = [{"name": "plugins", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}},
-               {"name": "fixture", "hostPath": {"path": f"/{_FIXTURES}"}}]
+               {"name": "fixture", "hostPath": {"path": f"/{real_gpus.FOLDER}"}}]
     container = {"name": "plugin", "image": "registry.asterism.dev/asterism-test-device-plugin:0.1.0", "args": ["--fixture=/fixture/gpus.json"],
                  "volumeMounts": [{"name": "plugins", "mountPath": "/var/lib/kubelet/device-plugins"}, {"name": "fixture", "mountPath": "/fixture"}]}
     pod = {"metadata": {"labels": {"app": "test-gpus"}},

@@ -6,10 +6,12 @@ import re
 import subprocess
 import time
 
-from real_cluster import AGENTS, GPUS_OF_NODE, MPI_IMAGE, ROOT, SECURITY, SYSTEM, gpu_id
+from real_cluster import AGENTS, MPI_IMAGE, ROOT, SECURITY, SYSTEM
+from real_gpus import GPUS_OF_NODE, gpu_id, nvlink_domain
 from harness.failure import Failed, require
 
 NAMESPACE = "tenant"
+_DOMAIN_LABEL = "asterism.dev/domain-supernode"
 _SLEEP = "import time; time.sleep(600)"
 _TELL = ("import json, os; print(json.dumps({k: os.environ.get(k) for k in "
          "('RANK', 'ASTERISM_RANK_FIRST', 'ASTERISM_RANKS', 'NVIDIA_VISIBLE_DEVICES', 'ASTERISM_PORT')}), flush=True); ")
@@ -85,6 +87,42 @@ def an_unhealthy_gpu_is_given_to_nobody_and_an_event_names_it(cluster):
     cluster.write_gpus(node)
     cluster.wait(lambda: any(event.get("reason") == "DeviceHealthy" and name in (event.get("note") or "")
                              for event in cluster.get("events.events.k8s.io")), "an event says that it is back")
+
+
+def agents_measure_what_kubelet_gives_out_and_the_ledger_holds(cluster):
+    """The driver's library (a fake), PodResources and the ledger name the same GPUs; domains are those that the library tells."""
+    domains = {node: nvlink_domain(number) for number, node in enumerate(cluster.nodes)}
+    def told():
+        return {node: cluster.get("node", node)["metadata"]["labels"].get(_DOMAIN_LABEL) for node in cluster.nodes}
+    try:
+        cluster.wait(lambda: told() == domains, "all nodes carry the NVLink domain that their agent measures")
+    except Failed as error:
+        raise Failed(f"{error}; they carry {told()}, the topology is {json.dumps((cluster.get('clustertopology', 'cluster') or {}).get('status'))}") from None
+    job = cluster.submit("all", len(cluster.nodes) * GPUS_OF_NODE, _SLEEP, NAMESPACE)
+    job.wait_state("Running")
+    for rank, pod in job.pods().items():
+        node = pod["spec"]["nodeName"]
+        measured = sorted(gpu["uuid"] for gpu in _measure(cluster, node)["gpus"]["gpus"])
+        require(measured == [gpu_id(cluster.nodes.index(node), index) for index in range(GPUS_OF_NODE)], f"the agent of {node} measures {measured}")
+        cluster.wait(lambda rank=rank, measured=measured: _blocks(cluster, job.name)[rank].get("devices") == measured,
+                     f"the ledger has of rank {rank} what PodResources says: {measured}")
+    job.delete()
+    node = cluster.nodes[2]
+    cluster.write_gpus(node, links_down=(5,))
+    cluster.wait(lambda: any(each.startswith("nvlink-link-down") and node in each for each in _anomalies(cluster)), f"a link of {node} is told to be down")
+    cluster.write_gpus(node)
+    cluster.wait(lambda: not any(each.startswith("nvlink-link-down") for each in _anomalies(cluster)), "it is told to be up")
+
+
+def _anomalies(cluster):
+    return (cluster.get("clustertopology", "cluster") or {}).get("status", {}).get("anomalies", [])
+
+
+def _measure(cluster, node):
+    """What the agent's program finds in the agent's own pod."""
+    agent = next(pod for pod in cluster.ready_pods(AGENTS, "agent") if pod["spec"]["nodeName"] == node)
+    arguments = [word for word in agent["spec"]["containers"][0]["args"] if word.startswith(("--sysfs=", "--nvml-libraries="))]
+    return json.loads(cluster.rig.kubectl("exec", "-n", AGENTS, agent["metadata"]["name"], "--", "/usr/local/bin/asterism-agent", "--measure", *arguments))
 
 
 # ---- how jobs end ----
@@ -388,6 +426,7 @@ def _footprint(cluster, node):
 SCENARIOS = (
     ranks_run_where_the_placement_says_with_the_devices_of_the_ledger,
     an_unhealthy_gpu_is_given_to_nobody_and_an_event_names_it,
+    agents_measure_what_kubelet_gives_out_and_the_ledger_holds,
     the_first_cause_is_named_with_rank_and_exit_code,
     running_out_of_memory_is_told,
     a_hang_ends_at_the_deadline_that_the_job_states,

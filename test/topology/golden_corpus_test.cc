@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "test/source_tree.h"
 #include "topology/import/doctor.h"
 #include "topology/import/import_text.h"
 
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 
 std::string CorpusFolder() {
   const char* given = std::getenv("ASTERISM_TOPOLOGY_DATA");
-  return given != nullptr ? given : std::string(ASTERISM_SHARED_DIR) + "/data/topology";
+  return given != nullptr ? given : asterism::testing::SharedTree() + "/data/topology";
 }
 
 std::string Bytes(const fs::path& path) {

@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "fmt/format.h"
+#include "test/source_tree.h"
 #include "test/topology/fabric_generator.h"
 #include "topology/fabric_analysis.h"
 #include "topology/import/import_text.h"
@@ -117,7 +118,7 @@ TEST(LeafGroups, OverlapIsRightUnderEveryFaultWhereTheNaiveRulesAreNot) {
 }
 
 TEST(LeafGroups, TheNaiveRulesOfTheCorpusGiveWhatIsKnown) {
-  const std::string file = std::string(ASTERISM_SHARED_DIR) +
+  const std::string file = asterism::testing::SharedTree() +
                            "/data/topology/ib/"
                            "own-27-hdr-10group-missing-crossed-foreign-cables.ibnetdiscover";
   std::ifstream stream(file);

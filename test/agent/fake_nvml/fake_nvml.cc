@@ -1,6 +1,8 @@
 // A libnvidia-ml.so.1 for machines without a GPU: the same soname, symbols and structures as the
-// driver's, and what $ASTERISM_FAKE_NVML says (test/rig/gpu_fixture/gpu_fixture.h). The file is
-// read again whenever it has changed, so that a test can lose a GPU or let a call hang, and go on.
+// driver's, and what $ASTERISM_FAKE_NVML says, or, where that is not set, gpus.json in the folder
+// of the library (test/rig/gpu_fixture/gpu_fixture.h). The file is read again whenever it has
+// changed, so that a test can lose a GPU or let a call hang, and go on.
+#include <dlfcn.h>
 #include <poll.h>
 #include <sys/stat.h>
 
@@ -8,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -38,13 +41,25 @@ FakeDriver& Driver() {
   return *driver;
 }
 
+std::string FixturePath() {
+  if (const char* const path = std::getenv("ASTERISM_FAKE_NVML"); path != nullptr) {
+    return path;
+  }
+  static const char kHere = 0;
+  Dl_info library = {};
+  if (dladdr(&kHere, &library) == 0 || library.dli_fname == nullptr) {
+    return "";
+  }
+  return std::filesystem::path(library.dli_fname).replace_filename("gpus.json");
+}
+
 // The fixture of now.
 GpuFixture Now() {
   FakeDriver& driver = Driver();
   const std::lock_guard lock(driver.mutex);
-  const char* const path = std::getenv("ASTERISM_FAKE_NVML");
+  const std::string path = FixturePath();
   struct stat facts = {};
-  if (path == nullptr || stat(path, &facts) != 0) {
+  if (stat(path.c_str(), &facts) != 0) {
     return {};
   }
   if (path != driver.path || facts.st_ino != driver.file ||

@@ -58,6 +58,7 @@ class Options:
     node_grace_s: int = None  # None: what Kubernetes takes by itself
     real_nodes: int = 0
     real_nodes_per_supernode: int = 2
+    real_pci: str = ""  # folder that real nodes show as /sys/bus/pci
     images: list = field(default_factory=list)  # for real nodes
     own_scheduler: bool = True  # asterism-scheduler as a program of the rig
     audit: bool = False

@@ -21,7 +21,7 @@ class RealLayer:
         with addresses.choosing():
             plan = addresses.choose(str(self._rig.folder))
             self.settings = nodes.Settings(plan.index, self._options.real_nodes, self._options.gpus, self._options.real_nodes_per_supernode,
-                                           components.lease_duration(self._options))
+                                           components.lease_duration(self._options), self._options.real_pci)
             self.nodes = nodes.RealNodes(self._rig, self.settings)
             self.nodes.start_switch()
 

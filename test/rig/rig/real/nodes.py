@@ -31,6 +31,7 @@ class Settings:
     gpus: int
     nodes_per_supernode: int
     lease_seconds: int
+    pci: str = ""  # folder that takes the place of /sys/bus/pci
 
     @property
     def plan(self):
@@ -117,7 +118,8 @@ class RealNodes:
             "group": f"{footprint.control_group(self.rig.folder)}/{name}",
             "hierarchies": [{"path": str(entry.path), "version": entry.version, "options": entry.options} for entry in cgroups.hierarchies()],
             "programs": [(str(programs.locate(program)), f"{node_files.PROGRAMS}/{program}") for program in _PROGRAM_FILES],
-            "read_only_folders": [(str(places.cache() / folder), path) for folder, path in SHARED_FOLDERS.items()],
+            "read_only_folders": [*((str(places.cache() / folder), path) for folder, path in SHARED_FOLDERS.items()),
+                                  *([(self.settings.pci, "/sys/bus/pci")] if self.settings.pci else [])],
             "kernel_files": node_files.write_kernel_files(self.root(name)),
         }
         config_file = self.folder(name) / "boot.json"
