@@ -46,7 +46,17 @@ apiVersion: config.asterism.dev/v1alpha1
 kind: AsterismConfiguration
 {{ toYaml .Values.config }}
 {{- if .Values.agents.enabled }}
-agents: {enabled: true, namespace: {{ toYaml .Values.agents.namespace }}, serviceAccount: asterism-agent}
+agents:
+  enabled: true
+  namespace: {{ toYaml .Values.agents.namespace }}
+  serviceAccount: asterism-agent
+  {{- with .Values.agents.nodeSelector }}
+  {{- $terms := list }}
+  {{- range $key, $value := . }}
+  {{- $terms = append $terms (printf "%s=%s" $key $value) }}
+  {{- end }}
+  nodeSelector: {{ join "," $terms | toJson }}
+  {{- end }}
 {{- end }}
 {{- if .Values.launcher.enabled }}
 launcher: {image: "{{ .Values.launcher.image.repository }}:{{ .Values.launcher.image.tag | default .Chart.AppVersion }}"}
