@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/device_report.h"
 #include "agent/health_file.h"
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -13,21 +14,6 @@ namespace {
 
 constexpr absl::Duration kKeepReports = absl::Minutes(10);
 constexpr size_t kReportsMax = 2000;
-
-v1::DeviceReport ReportOf(const std::vector<HeldDevice>& devices) {
-  v1::DeviceReport report;
-  for (const HeldDevice& device : devices) {
-    v1::Device& told = *report.add_devices();
-    told.set_resource(device.resource);
-    told.set_id(device.id);
-    told.set_unhealthy(!device.offered);
-    told.set_pod_namespace(device.pod_namespace);
-    told.set_pod_name(device.pod_name);
-    told.set_container(device.container);
-    told.set_numa_node(device.numa_node);
-  }
-  return report;
-}
 
 // Measurements are numbered upwards within a boot, and an agent that starts anew goes on above the
 // one before: nobody sends a change each millisecond.
@@ -137,7 +123,7 @@ void NodeAgent::OnDevices(absl::StatusOr<std::vector<HeldDevice>> devices) {
   }
   v1::DeviceReport report;
   if (devices.ok()) {
-    report = ReportOf(memory_.Complete(*devices, clock_.SteadyNow()));
+    report = DeviceReportOf(memory_.Complete(*devices, clock_.SteadyNow()));
   } else {
     report.set_problem(problem);
   }

@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kAnswerMax = 16 << 20;
 constexpr std::chrono::seconds kLimit{10};
+// Pods that have ended and are still there, of one device.
+constexpr size_t kHoldersMax = 64;
 
 int NumaNodeOf(const ::v1::ContainerDevices& devices) {
   return devices.topology().nodes_size() == 1 ? static_cast<int>(devices.topology().nodes(0).id())
@@ -95,10 +97,10 @@ std::vector<HeldDevice> JoinPodResources(const ::v1::ListPodResourcesResponse& p
           continue;
         }
         for (const std::string& id : devices.device_ids()) {
-          HeldDevice& device = entry(devices, id);
-          device.pod_namespace = pod.namespace_();
-          device.pod_name = pod.name();
-          device.container = container.name();
+          std::vector<DeviceHolder>& holders = entry(devices, id).holders;
+          if (holders.size() < kHoldersMax) {
+            holders.push_back({pod.namespace_(), pod.name(), container.name()});
+          }
         }
       }
     }

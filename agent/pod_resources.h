@@ -26,15 +26,22 @@ class ListPodResourcesResponse;
 
 namespace asterism::agent {
 
+struct DeviceHolder {
+  std::string pod_namespace;
+  std::string pod_name;
+  std::string container;
+
+  bool operator==(const DeviceHolder&) const = default;
+};
+
 struct HeldDevice {
   std::string resource;
   std::string id;
   bool offered = false;  // kubelet would give it to a pod: it is healthy
   int numa_node = -1;    // -1: not told
-  // Who holds it; empty: nobody.
-  std::string pod_namespace;
-  std::string pod_name;
-  std::string container;
+  // Who holds it; empty: nobody. More than one: all but one have ended, and kubelet does not say
+  // which (before Kubernetes 1.34, gate KubeletPodResourcesListUseActivePods).
+  std::vector<DeviceHolder> holders;
 
   bool operator==(const HeldDevice&) const = default;
 };

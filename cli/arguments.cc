@@ -248,8 +248,10 @@ class Reader {
     const bool plan = verb_->verb == Verb::kPlan;
     if ((output == OutputFormat::kSvg && !topology && !plan) ||
         (output == OutputFormat::kDot && !topology)) {
-      return Misuse(fmt::format("{}: --output dot and svg are for topology: use json, yaml or wide",
-                                verb_->name));
+      return Misuse(fmt::format("{}: --output {}: use json, yaml or wide", verb_->name,
+                                output == OutputFormat::kDot
+                                    ? "dot is for topology alone"
+                                    : "svg is for topology and plan alone"));
     }
     if (output >= OutputFormat::kMegatron && !plan) {
       return Misuse(

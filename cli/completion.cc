@@ -21,8 +21,11 @@ constexpr char kBash[] = R"sh(# bash completion of kubectl-asterism
 _kubectl_asterism() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} words=
   case $before in
-    -o|--output) words="json yaml wide" ;;
-    --kubeconfig|--certificate-authority) COMPREPLY=($(compgen -f -- "$word")); return ;;
+    -o|--output)
+      case $verb in
+@FORMATS@      esac ;;
+    --kubeconfig|--certificate-authority|-f|--filename|--cluster|--config|doctor)
+      if [[ $word != -* ]]; then COMPREPLY=($(compgen -f -- "$word")); return; fi ;;
     explain) words="$(@JOBS@)" ;;
     queue) words="$(@QUEUES@)" ;;
     completion) words="bash zsh fish" ;;
@@ -39,6 +42,23 @@ _kubectl_asterism() {
 complete -F _kubectl_asterism kubectl-asterism
 )sh";
 
+// What -o takes.
+std::string FormatWords(const VerbDescription& verb) {
+  switch (verb.verb) {
+    case Verb::kTopology:
+      return "json yaml wide dot svg";
+    case Verb::kPlan:
+      return "json yaml wide svg megatron bridge deepspeed torchtitan accelerate torchrun";
+    default:
+      return "json yaml wide";
+  }
+}
+
+bool NamesFile(Option option) {
+  return option == Option::kKubeconfig || option == Option::kCertificateAuthority ||
+         option == Option::kFilename || option == Option::kCluster || option == Option::kConfig;
+}
+
 std::string OptionWords(const VerbDescription& verb) {
   std::vector<std::string> words;
   for (const Option option : verb.options) {
@@ -51,14 +71,17 @@ std::string OptionWords(const VerbDescription& verb) {
 std::string BashScript() {
   std::vector<std::string_view> verbs;
   std::string options;
+  std::string formats;
   for (const VerbDescription& verb : AllVerbs()) {
     verbs.push_back(verb.name);
+    formats += fmt::format("        {}) words=\"{}\" ;;\n", verb.name, FormatWords(verb));
     options += fmt::format("      {}) words=\"{}\" ;;\n", verb.name, OptionWords(verb));
   }
   return absl::StrReplaceAll(kBash, {{"@JOBS@", base::ToAbsl(kJobNames)},
                                      {"@QUEUES@", base::ToAbsl(kQueueNames)},
                                      {"@VERBS@", fmt::format("{}", fmt::join(verbs, " "))},
-                                     {"@OPTIONS@", options}});
+                                     {"@OPTIONS@", options},
+                                     {"@FORMATS@", formats}});
 }
 
 // zsh runs bash's script.
@@ -82,8 +105,8 @@ std::string FishScript() {
       if (description.letter != 0) {
         rest += fmt::format(" -s {}", description.letter);
       }
-      rest += description.value.empty() ? "" : " -x";
-      rest += option == Option::kOutput ? " -a 'json yaml wide'" : "";
+      rest += description.value.empty() ? "" : NamesFile(option) ? " -r -F" : " -x";
+      rest += option == Option::kOutput ? fmt::format(" -a '{}'", FormatWords(verb)) : "";
       script += FishLine(verb.name, rest);
     }
   }

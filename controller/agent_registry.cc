@@ -93,6 +93,7 @@ void AgentRegistry::Attach(uint64_t stream, const v1::AgentHello& hello) {
     node.measured->ExpectAll();
   }
   node.asked = false;
+  node.gone = false;
   node.stream = stream;
   node_of_stream_[stream] = hello.node();
   attached_gauge_.Set(static_cast<double>(node_of_stream_.size()));
@@ -109,7 +110,11 @@ void AgentRegistry::Detach(uint64_t stream) {
   base::LogInfo("agent_detached", {{"node", found->second}});
   nodes_[found->second].stream = 0;
   dependencies_.reports.Silence(found->second);
+  const std::string name = std::move(found->second);
   node_of_stream_.erase(found);
+  if (nodes_[name].gone) {
+    ForgetNode(name);
+  }
   attached_gauge_.Set(static_cast<double>(node_of_stream_.size()));
 }
 
@@ -136,7 +141,8 @@ absl::Status AgentRegistry::OnDevices(uint64_t stream, const v1::DeviceReport& r
     return absl::InvalidArgumentError(
         fmt::format("devices: {} of one node, more than {}", report.devices_size(), kDevicesMax));
   }
-  std::map<std::string, std::string> holders;
+  const std::string& name = node_of_stream_.at(stream);
+  HoldersOfNode holders;
   std::set<std::string> unhealthy;
   for (const v1::Device& device : report.devices()) {
     const bool is_gpu =
@@ -145,15 +151,19 @@ absl::Status AgentRegistry::OnDevices(uint64_t stream, const v1::DeviceReport& r
         device.pod_name().size() > kNameMax || device.pod_namespace().size() > kNameMax) {
       continue;
     }
-    holders[device.id()] =
-        device.pod_name().empty() ? "" : device.pod_namespace() + "/" + device.pod_name();
+    if (!device.pod_name().empty()) {
+      std::string pod = device.pod_namespace() + "/" + device.pod_name();
+      if (!dependencies_.has_ended(name, pod)) {
+        holders.push_back({std::move(pod), device.id()});
+      }
+    }
     if (device.unhealthy()) {
       unhealthy.insert(device.id());
     }
   }
   frames_.With({"devices", "ok"}).Add();
-  TellHealth(node_of_stream_.at(stream), *node, std::move(unhealthy));
-  PutHolders(node_of_stream_.at(stream), std::move(holders));
+  TellHealth(name, *node, std::move(unhealthy));
+  PutHolders(name, std::move(holders));
   return absl::OkStatus();
 }
 
@@ -252,12 +262,36 @@ void AgentRegistry::OnBeat(uint64_t stream) {
 
 void AgentRegistry::ForgetNode(std::string_view name) {
   const auto found = nodes_.find(name);
-  if (found == nodes_.end() || found->second.stream != 0) {
+  if (found == nodes_.end()) {
     return;
+  }
+  found->second.gone = true;
+  if (found->second.stream != 0) {
+    return;  // with the stream
   }
   nodes_.erase(found);
   CountUnhealthy();
   PutHolders(std::string(name), {});
+}
+
+void AgentRegistry::ForgetPod(std::string_view node, std::string_view pod) {
+  HoldersOfNode rest;
+  {
+    absl::MutexLock lock(&holders_mutex_);
+    const auto known = holders_.find(node);
+    if (known == holders_.end() ||
+        std::ranges::none_of(*known->second, [pod](const Held& each) { return each.pod == pod; })) {
+      return;
+    }
+    rest = *known->second;
+  }
+  std::erase_if(rest, [pod](const Held& each) { return each.pod == pod; });
+  PutHolders(std::string(node), std::move(rest));
+}
+
+bool AgentRegistry::HasAgent(std::string_view node) const {
+  const auto found = nodes_.find(node);
+  return found != nodes_.end() && found->second.stream != 0;
 }
 
 void AgentRegistry::Clear() {
@@ -270,7 +304,6 @@ void AgentRegistry::Clear() {
 }
 
 void AgentRegistry::PutHolders(const std::string& node, HoldersOfNode holders) {
-  std::erase_if(holders, [](const auto& entry) { return entry.second.empty(); });
   auto shared = std::make_shared<const HoldersOfNode>(std::move(holders));
   absl::MutexLock lock(&holders_mutex_);
   if (shared->empty()) {
@@ -291,8 +324,8 @@ DeviceHolders AgentRegistry::Holders() const {
   }
   DeviceHolders result;
   for (const auto& holders : nodes) {
-    for (const auto& [id, holder] : *holders) {
-      result[holder].push_back(id);
+    for (const Held& held : *holders) {
+      result[held.pod].push_back(held.id);
     }
   }
   for (auto& [holder, ids] : result) {

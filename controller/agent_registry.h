@@ -5,11 +5,16 @@
 //
 //   AgentRegistry registry({clock, registry, reports, node_of_pod, on_report, tell}, resources);
 //   registry.Attach(stream, hello);  registry.OnDevices(stream, report);  registry.Detach(stream);
+//   registry.ForgetPod(node, "research/llama-3f2a1-r0-e1");    // it has ended
 //   registry.Holders().at("research/llama-3f2a1-r0-e1")    // ids of its devices
 //
 // An agent speaks for its own node: a report about a pod of another node is kept, and used only if
 // the pod turns out to be on the agent's node (operators::WorkerReport.node). Devices that kubelet
 // could not tell stay as they were known.
+//
+// kubelets before Kubernetes 1.34 tell also that pods hold devices that have ended (their
+// PodResources API lists them). Such a pod holds nothing: has_ended is asked for each that is told,
+// and ForgetPod says it when it comes later.
 //
 // What an agent measures becomes a report for the topology (measured_node.h); where a measurement
 // is lost, all of it is asked for once.
@@ -64,6 +69,8 @@ class AgentRegistry {
     // Later reports have higher generations, whatever agents count.
     std::function<void(topology::NodeReport)> on_measured;
     std::function<void(const std::string& node)> on_heard;
+    // Whether a pod of the node has ended, as the API server says; false where it is not known.
+    std::function<bool(std::string_view node, std::string_view pod)> has_ended;
   };
 
   // `gpu_resources`: whose devices are GPUs.
@@ -80,18 +87,25 @@ class AgentRegistry {
   void OnBeat(uint64_t stream);
   // Before each frame of any kind: the agent lives.
   void Hear(uint64_t stream);
-  // The node is gone from the API server.
+  // The node is gone from the API server; what is known of it goes with its stream at the latest.
   void ForgetNode(std::string_view node);
+  // "namespace/name" has ended, and holds nothing any more.
+  void ForgetPod(std::string_view node, std::string_view pod);
   // Another process leads: what was told goes there now.
   void Clear();
 
   // Not replaced by another of the same node.
   bool IsAttached(uint64_t stream) const { return node_of_stream_.contains(stream); }
+  bool HasAgent(std::string_view node) const;
   size_t attached() const { return node_of_stream_.size(); }
   DeviceHolders Holders() const;
 
  private:
-  using HoldersOfNode = std::map<std::string, std::string>;  // id -> "namespace/pod"
+  struct Held {
+    std::string pod;  // "namespace/pod"
+    std::string id;
+  };
+  using HoldersOfNode = std::vector<Held>;
 
   struct Node {
     uint64_t stream = 0;  // 0: none is attached
@@ -99,6 +113,7 @@ class AgentRegistry {
     std::set<std::string> unhealthy;         // ids
     std::unique_ptr<MeasuredNode> measured;  // null: nothing was
     bool asked = false;                      // for all parts, and they did not come yet
+    bool gone = false;                       // from the API server
   };
 
   Node* NodeOf(uint64_t stream);
@@ -112,7 +127,7 @@ class AgentRegistry {
   std::map<uint64_t, std::string> node_of_stream_;
   uint64_t measurements_ = 0;  // since the start of the process
   mutable absl::Mutex holders_mutex_;
-  std::map<std::string, std::shared_ptr<const HoldersOfNode>> holders_
+  std::map<std::string, std::shared_ptr<const HoldersOfNode>, std::less<>> holders_
       ABSL_GUARDED_BY(holders_mutex_);  // by node; those that hold none are absent
   base::Gauge& attached_gauge_;
   base::Gauge& unhealthy_gauge_;

@@ -20,8 +20,6 @@ using nlohmann::json;
 constexpr kube::ResourceType kTokenReviews{"authentication.k8s.io", "v1",
                                            "tokenreviews",          "TokenReview",
                                            /*namespaced=*/false,    /*protobuf=*/false};
-// Components are named "asterism-...". A cluster may sign more with the same authority.
-constexpr std::string_view kComponentPrefix = "asterism-";
 constexpr size_t kTokenBytesMax = 16 << 10;
 
 std::string Sha256(std::string_view text) {
@@ -76,9 +74,9 @@ CallerIdentity::CallerIdentity(const base::Clock& clock, kube::Client& client,
       new_tokens_(clock, options.new_tokens_at_once, options.new_token_period) {}
 
 void CallerIdentity::Identify(const Credentials& credentials, Done done) {
-  // Agents run on nodes, which are trusted less: their certificate opens nothing here.
-  if (credentials.certificate_name != kAgentName &&
-      std::string_view(credentials.certificate_name).starts_with(kComponentPrefix)) {
+  // This one name: a site may sign more with the same authority, and agents run on nodes, which are
+  // trusted less: their certificate opens nothing here.
+  if (credentials.certificate_name == kSchedulerName) {
     auto caller = std::make_shared<Caller>();
     caller->component = true;
     caller->user = credentials.certificate_name;

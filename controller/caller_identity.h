@@ -1,7 +1,7 @@
 // File: controller/caller_identity.h
 //
-// Who calls: a component of Asterism by its client certificate, or a user by the token that the API
-// server knows (TokenReview). Nobody else is served.
+// Who calls: a component of Asterism by its client certificate (kSchedulerName), or a user by the
+// token that the API server knows (TokenReview). Nobody else is served.
 //
 //   CallerIdentity identity(clock, client, {});
 //   identity.Identify(credentials, [](absl::StatusOr<std::shared_ptr<const Caller>> caller) {...});

@@ -158,6 +158,10 @@ std::vector<operators::NodeRequirement> NodeSelectorOf(const Configuration& conf
   return ParseLabelSelector(configuration.node_selector).value();
 }
 
+std::vector<operators::NodeRequirement> AgentNodesOf(const Configuration& configuration) {
+  return ParseLabelSelector(configuration.agents.node_selector).value();
+}
+
 std::string ConfigurationToYaml(const Configuration& configuration) {
   const Configuration defaults;
   std::string yaml =

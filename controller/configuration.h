@@ -81,6 +81,7 @@ struct AgentsConfiguration {
   bool enabled = false;
   std::string namespace_name = "asterism-agents";
   std::string service_account = "asterism-agent";
+  std::string node_selector;  // valid; of the nodes that agents are started on; empty: all
 
   bool operator==(const AgentsConfiguration&) const = default;
 };
@@ -133,6 +134,8 @@ absl::StatusOr<Configuration> ParseConfiguration(std::string_view text);
 
 // `node_selector` as requirements; empty: every node that has one of resource_names.
 std::vector<operators::NodeRequirement> NodeSelectorOf(const Configuration& configuration);
+// `agents.node_selector` in the same way.
+std::vector<operators::NodeRequirement> AgentNodesOf(const Configuration& configuration);
 
 // Every field with its value, and its default where it differs. ParseConfiguration reads it back.
 std::string ConfigurationToYaml(const Configuration& configuration);

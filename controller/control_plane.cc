@@ -86,25 +86,29 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       gpu_resources_(configuration.resource_names),
       label_nodes_(configuration.topology.label_nodes),
       level_names_(LevelNames(configuration)),
-      agents_(
-          {.clock = dependencies_.clock,
-           .registry = dependencies_.registry,
-           .reports = reports_,
-           .on_report =
-               [this](std::string_view pod_uid) {
-                 if (jobs_ != nullptr) {
-                   jobs_->OnWorkerReport(pod_uid);
-                 }
-               },
-           .tell = [this](const NodeNote& note) { TellAboutNode(note); },
-           .on_measured =
-               [this](topology::NodeReport report) {
-                 feed_.PutReport(std::move(report), dependencies_.clock.Now());
-                 PublishSoon();
-               },
-           .on_heard =
-               [this](const std::string& node) { feed_.Hear(node, dependencies_.clock.Now()); }},
-          configuration.resource_names),
+      agents_({.clock = dependencies_.clock,
+               .registry = dependencies_.registry,
+               .reports = reports_,
+               .on_report =
+                   [this](std::string_view pod_uid) {
+                     if (jobs_ != nullptr) {
+                       jobs_->OnWorkerReport(pod_uid);
+                     }
+                   },
+               .tell = [this](const NodeNote& note) { TellAboutNode(note); },
+               .on_measured =
+                   [this](topology::NodeReport report) {
+                     feed_.PutReport(std::move(report), dependencies_.clock.Now());
+                     PublishSoon();
+                   },
+               .on_heard =
+                   [this](const std::string& node) { feed_.Hear(node, dependencies_.clock.Now()); },
+               .has_ended =
+                   [this](std::string_view node, std::string_view pod) {
+                     const auto known = pods_->store().Find(pod);
+                     return known != nullptr && known->Terminal() && known->node_name == node;
+                   }},
+              configuration.resource_names),
       feed_({.levels = LevelsOf(configuration),
              .resource_names = configuration.resource_names,
              .node_selector = NodeSelectorOf(configuration),
@@ -112,6 +116,9 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
             view_cell_),
       job_metrics_(dependencies_.registry),
       topology_metrics_(dependencies_.registry),
+      missing_agents_(
+          dependencies_.clock, dependencies_.registry,
+          {.enabled = configuration.agents.enabled, .selector = AgentNodesOf(configuration)}),
       watch_metrics_(dependencies_.registry),
       leading_gauge_(
           dependencies_.registry
@@ -217,6 +224,9 @@ void ControlPlane::MakeInformers() {
   make(pods_, kube::kPods, kube::Decoder<kube::Pod>(kube::DecodePod),
        [this](const kube::Change<kube::Pod>& change) {
          feed_.OnPod(change);
+         if (change.after != nullptr && change.after->Terminal()) {
+           agents_.ForgetPod(change.after->node_name, change.after->meta.Key());
+         }
          PublishSoon();
          if (jobs_ != nullptr) {
            jobs_->OnPod(change);
@@ -357,6 +367,7 @@ void ControlPlane::ReportMetrics() {
   }
   open_nodes_gauge_.Set(node_closer_ == nullptr ? 0 : static_cast<double>(node_closer_->open()));
   LookAtTopology();
+  missing_agents_.Look(nodes_->store(), feed_, agents_, leading_);
   clock_watch_.Look();
   log_lines_lost_.Add(base::TakeLostLogLines());
   metrics_timer_.Start(kReportInterval, [this] { ReportMetrics(); });

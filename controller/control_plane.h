@@ -36,6 +36,7 @@
 #include "controller/domain_labels.h"
 #include "controller/endpoint_publisher.h"
 #include "controller/fabric_files.h"
+#include "controller/missing_agents.h"
 #include "controller/topology_metrics.h"
 #include "controller/topology_state.h"
 #include "kube/client.h"
@@ -161,6 +162,7 @@ class ControlPlane {
   operators::ClusterFeed feed_;
   operators::JobMetrics job_metrics_;
   TopologyMetrics topology_metrics_;
+  MissingAgents missing_agents_;
   // As last looked at: the model, and how many nodes take no gang.
   std::shared_ptr<const topology::Cluster> seen_cluster_;
   size_t seen_unhealthy_ = 0;

@@ -40,23 +40,6 @@ uint64_t CookieOf(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
 }
 
-uint64_t PeerOf(const sockaddr_storage& storage) {
-  uint64_t peer = 0;
-  if (storage.ss_family == AF_INET) {
-    peer = reinterpret_cast<const sockaddr_in&>(storage).sin_addr.s_addr;
-  } else if (storage.ss_family == AF_INET6) {
-    const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(&address)) {
-      uint32_t ipv4 = 0;
-      std::memcpy(&ipv4, address.s6_addr + 12, sizeof(ipv4));
-      peer = ipv4;
-    } else {
-      std::memcpy(&peer, address.s6_addr, sizeof(peer));
-    }
-  }
-  return peer;
-}
-
 }  // namespace
 
 GrpcListener::GrpcListener(GrpcListenerOptions options) : options_(std::move(options)) {
@@ -161,7 +144,7 @@ bool GrpcListener::AcceptOne() {
   const int socket = accept4(listening_, reinterpret_cast<sockaddr*>(&storage), &size,
                              SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (socket >= 0) {
-    Judge(socket, PeerOf(storage));
+    Judge(socket, server::PeerOf(reinterpret_cast<const sockaddr&>(storage)));
     return true;
   }
   if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -201,12 +184,13 @@ bool GrpcListener::HasRoom(Peer peer) {
   }
   const auto mine = peers_.find(peer);
   const size_t of_peer = mine == peers_.end() ? 0 : mine->second.size();
-  const size_t limit = of_peer == 0 ? options_.connections_max
-                                    : options_.connections_max - options_.connections_max / 4;
+  const server::PeerLimits limits = {.all_max = options_.connections_max,
+                                     .each_max = options_.connections_per_address_max};
+  const size_t limit = limits.AllMaxFor(of_peer);
   if (connections_ >= limit && clock_.SteadyNow() - swept_ >= kSweepPeriod) {
     Sweep();
   }
-  if (of_peer < options_.connections_per_address_max && connections_ < limit) {
+  if (limits.Allow(connections_, of_peer)) {
     return true;
   }
   if (MayTell()) {

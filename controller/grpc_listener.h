@@ -8,8 +8,7 @@
 //
 // Over a bound a connection is taken and closed at once, so that those who wait behind it get their
 // turn: one peer may have connections_per_address_max, and the last quarter of connections_max is
-// for peers that have none yet, such as the agents of nodes. A peer is an IPv4 address, or the /64
-// of an IPv6 address, within which anybody can choose.
+// for peers that have none yet, such as the agents of nodes (server/peer_room.h).
 //
 // Who takes a socket closes it; nobody has to say so. A connection counts until then: sockets have
 // cookies (SO_COOKIE), which tell whether a number still means the one that was given away.
@@ -32,6 +31,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/executor.h"
+#include "server/peer_room.h"
 
 namespace asterism::controller {
 
@@ -63,7 +63,7 @@ class GrpcListener {
     int socket;
     uint64_t cookie;
   };
-  using Peer = uint64_t;  // an IPv4 address, or 64 bits of an IPv6 address
+  using Peer = server::Peer;
 
   explicit GrpcListener(GrpcListenerOptions options);
   absl::Status Bind();

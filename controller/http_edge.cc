@@ -9,6 +9,7 @@
 #include "base/open_files.h"
 #include "base/status_macros.h"
 #include "controller/cluster_metrics.h"
+#include "controller/kept_page.h"
 #include "controller/ledger_page.h"
 #include "controller/topology_page.h"
 #include "controller/topology_state.h"
@@ -22,6 +23,8 @@ namespace {
 using server::HttpRequest;
 using server::HttpResponse;
 
+// kube-scheduler, or the API server as the way of all users of kubectl-asterism.
+constexpr int kConnectionsOfAPeerMin = 16;
 constexpr std::string_view kPlainText = "text/plain; charset=utf-8";
 
 void NotLeading(HttpResponse& response) {
@@ -66,19 +69,27 @@ server::HttpRoutes DiagnosisRoutes(ControlPlane& plane, base::MetricRegistry& re
     response.content_type = kPlainText;
     response.body = "leading\n";
   });
-  routes.Add("GET", "/topologyz", [&plane](const HttpRequest&, HttpResponse& response) {
+  const auto topology = std::make_shared<KeptPage>();
+  routes.Add("GET", "/topologyz", [&plane, topology](const HttpRequest&, HttpResponse& response) {
     const auto view = plane.view();
     if (view == nullptr) {
       NotLeading(response);
       return;
     }
     const auto state = plane.topology_state();
-    response.body = TopologyPage(*view, {.gpu_resources = plane.gpu_resources(),
-                                         .leading = plane.leading(),
-                                         .topology = state->snapshot.get()});
+    const bool leading = plane.leading();
+    response.body = topology->Get({view, state}, leading, [&] {
+      return TopologyPage(*view, {.gpu_resources = plane.gpu_resources(),
+                                  .leading = leading,
+                                  .topology = state->snapshot.get()});
+    });
   });
-  routes.Add("GET", "/doctorz", [&plane](const HttpRequest&, HttpResponse& response) {
-    response.body = DoctorPage(*plane.topology_state(), plane.leading());
+  const auto doctor = std::make_shared<KeptPage>();
+  routes.Add("GET", "/doctorz", [&plane, doctor](const HttpRequest&, HttpResponse& response) {
+    const auto state = plane.topology_state();
+    const bool leading = plane.leading();
+    response.body =
+        doctor->Get({state, nullptr}, leading, [&] { return DoctorPage(*state, leading); });
   });
   routes.Add("GET", "/versionz", [&plane](const HttpRequest&, HttpResponse& response) {
     response.body =
@@ -115,6 +126,7 @@ absl::StatusOr<std::unique_ptr<HttpEdge>> HttpEdge::Start(const Dependencies& de
   // Two servers, beside the gRPC service and what the controller itself needs.
   const int connections_max = std::min(server::HttpServerOptions().connections_max,
                                        static_cast<int>(base::OpenFileLimit() / 8));
+  const int of_a_peer = std::max(connections_max / 8, kConnectionsOfAPeerMin);
   std::unique_ptr<HttpEdge> edge(new HttpEdge());
   ASSIGN_OR_RETURN(edge->extender_,
                    server::HttpServer::Start(
@@ -125,7 +137,8 @@ absl::StatusOr<std::unique_ptr<HttpEdge>> HttpEdge::Start(const Dependencies& de
                         .certificates = dependencies.certificate.source(),
                         .clients = dependencies.certificate.extender_clients(),
                         .client_name = dependencies.certificate.extender_client_name(),
-                        .connections_max = connections_max}));
+                        .connections_max = connections_max,
+                        .connections_per_peer_max = of_a_peer}));
   ASSIGN_OR_RETURN(
       edge->diagnosis_,
       server::HttpServer::Start(dependencies.clock,
@@ -136,7 +149,8 @@ absl::StatusOr<std::unique_ptr<HttpEdge>> HttpEdge::Start(const Dependencies& de
                                 {.address = address,
                                  .port = static_cast<uint16_t>(configuration.ports.metrics),
                                  .certificates = dependencies.certificate.source(),
-                                 .connections_max = connections_max}));
+                                 .connections_max = connections_max,
+                                 .connections_per_peer_max = of_a_peer}));
   return edge;
 }
 

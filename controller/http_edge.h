@@ -8,8 +8,10 @@
 //   LogInfo("started", {{"extender_port", edge->extender_port()}});
 //
 // Paths: POST /extender/{filter,prioritize,preempt} and GET /ledgerz; GET /metrics /healthz /readyz
-// /leaderz /topologyz /versionz /configz. A standby answers the extender with 503: only the
-// leader's ledger counts.
+// /leaderz /topologyz /doctorz /versionz /configz. A standby answers the extender with 503: only
+// the leader's ledger counts. The port for metrics asks nobody who it is, so one peer has an eighth
+// of its connections at most (16 at least), and pages as large as the cluster are made once for
+// each picture: probes are answered whoever else calls.
 //
 // Thread-safety: handlers run on the servers' threads; Stop belongs to the owner. Cost: that of the
 // pages.

@@ -19,6 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kReservedPrefix = "asterism";
+constexpr std::string_view kReservedResources = "asterism.dev/";
 constexpr std::string_view kReservedNames =
     "names that start with asterism are reserved: use another name";
 constexpr size_t kListMax = 1024;
@@ -81,9 +82,25 @@ std::optional<int64_t> GpuAmount(const JsonFields& amounts, const std::string& r
   return kube::ParseQuantity(value->get_ref<const std::string&>()).value_or(-1);
 }
 
-void CheckGpuAmounts(const JsonFields& container, const TemplateFacts& facts, bool is_trainer) {
+// Ways to the agent of the node: one that asks for all of them would leave other jobs none.
+void CheckReservedAmounts(const JsonFields& resources, std::string_view part) {
+  const json* amounts = resources.Find(part);
+  if (amounts == nullptr || !amounts->is_object()) {
+    return;
+  }
+  for (const auto& [name, amount] : amounts->items()) {
+    if (name.starts_with(kReservedResources)) {
+      resources.Object(part).Fail(base::CutText(name, 128),
+                                  "resources of asterism.dev are reserved: leave it out, the "
+                                  "operator asks for what a pod needs");
+    }
+  }
+}
+
+void CheckAmounts(const JsonFields& container, const TemplateFacts& facts, bool is_trainer) {
   const JsonFields resources = container.Object("resources");
   for (const std::string_view part : {"limits", "requests"}) {
+    CheckReservedAmounts(resources, part);
     const JsonFields amounts = resources.Object(part);
     const std::optional<int64_t> gpus = GpuAmount(amounts, facts.resource_name);
     if (!gpus.has_value()) {
@@ -116,7 +133,7 @@ void CheckMounts(const JsonFields& container) {
 void CheckContainer(const JsonFields& container, const TemplateFacts& facts, bool is_trainer) {
   CheckReserved(container, "name");
   CheckEnvironment(container);
-  CheckGpuAmounts(container, facts, is_trainer);
+  CheckAmounts(container, facts, is_trainer);
   container.String("image");
   container.Strings("command", kListMax);
   container.Strings("args", kListMax);

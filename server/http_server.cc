@@ -15,6 +15,7 @@
 #include "base/strings.h"
 #include "fmt/format.h"
 #include "server/http_session.h"
+#include "server/peer_room.h"
 
 namespace asterism::server {
 namespace {
@@ -36,9 +37,11 @@ absl::Status CheckHttpOptions(const HttpServerOptions& options) {
     return absl::InvalidArgumentError(
         fmt::format("threads: {} is out of range: use 1 to 8", options.threads));
   }
-  if (options.header_bytes_max < 1024 || options.connections_max < 1) {
+  if (options.header_bytes_max < 1024 || options.connections_max < 1 ||
+      options.connections_per_peer_max < 0) {
     return absl::InvalidArgumentError(
-        "header_bytes_max must be at least 1024 and connections_max at least 1");
+        "header_bytes_max must be at least 1024, connections_max at least 1, and "
+        "connections_per_peer_max not negative");
   }
   for (const absl::Duration limit :
        {options.handshake_timeout, options.header_timeout, options.body_timeout,
@@ -166,16 +169,18 @@ struct HttpServer::Impl {
   }
 
   void Begin(IoThread& thread, Socket socket) {
-    if (shared.connections.fetch_add(1) >= shared.options.connections_max) {
-      shared.connections.fetch_sub(1);
+    ErrorCode ignored;
+    const auto address = socket.remote_endpoint(ignored);
+    const Peer peer = PeerOf(*address.data());
+    if (!shared.room.Enter(peer)) {
       shared.metrics.CountRefused();
       return;  // closes the socket
     }
+    shared.connections.fetch_add(1);
     shared.metrics.ChangeConnections(1);
-    ErrorCode ignored;
     socket.set_option(asio::ip::tcp::no_delay(true), ignored);
     if (shared.options.certificates == nullptr) {
-      Spawn(thread, std::move(socket));
+      Spawn(thread, std::move(socket), peer);
       return;
     }
     if (const absl::Status status = RenewTlsContext(); !status.ok()) {
@@ -184,7 +189,7 @@ struct HttpServer::Impl {
     }
     SSL_CTX_up_ref(tls_context.get());
     asio::ssl::context context(tls_context.get());  // takes over that reference
-    Spawn(thread, TlsStream(std::move(socket), context));
+    Spawn(thread, TlsStream(std::move(socket), context), peer);
   }
 
   // A certificate that cannot serve these clients leaves the former in use.
@@ -200,8 +205,8 @@ struct HttpServer::Impl {
   }
 
   template <typename Stream>
-  void Spawn(IoThread& thread, Stream stream) {
-    auto session = std::make_shared<StreamSession<Stream>>(shared, thread, std::move(stream));
+  void Spawn(IoThread& thread, Stream stream, Peer peer) {
+    auto session = std::make_shared<StreamSession<Stream>>(shared, thread, std::move(stream), peer);
     asio::co_spawn(
         thread.context(), [session] { return session->Run(); }, asio::detached);
   }

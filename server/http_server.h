@@ -69,6 +69,8 @@ struct HttpServerOptions {
   uint64_t bodies_in_flight_bytes_max = uint64_t{128} << 20;
   uint32_t header_bytes_max = 16 << 10;
   int connections_max = 1024;  // further ones are closed at once
+  // 0: one peer may have all. Else the last quarter is for peers that have none: see peer_room.h.
+  int connections_per_peer_max = 0;
   // A caller whom nobody knows yet holds a connection no longer than this.
   absl::Duration handshake_timeout = absl::Seconds(3);
   // From the first byte of a request (or from accept) to its last header.

@@ -36,6 +36,7 @@
 #include "fmt/format.h"
 #include "server/http_routes.h"
 #include "server/io_thread.h"
+#include "server/peer_room.h"
 
 namespace asterism::server::internal {
 
@@ -124,9 +125,11 @@ template <typename Stream>
 class StreamSession final : public Session,
                             public std::enable_shared_from_this<StreamSession<Stream>> {
  public:
-  StreamSession(Shared& shared, IoThread& thread, Stream stream)
+  // Has room of the peer, and gives it back.
+  StreamSession(Shared& shared, IoThread& thread, Stream stream, Peer peer)
       : Session(shared),
         thread_(thread),
+        peer_(peer),
         stream_(std::move(stream)),
         buffer_(shared.options.header_bytes_max + kReadChunk) {}
 
@@ -152,6 +155,7 @@ class StreamSession final : public Session,
     Cut();
     thread_.sessions().erase(this);
     shared_.connections.fetch_sub(1);
+    shared_.room.Leave(peer_);
     shared_.metrics.ChangeConnections(-1);
     thread_.EndWhenDone();
   }
@@ -400,6 +404,7 @@ class StreamSession final : public Session,
   }
 
   IoThread& thread_;
+  const Peer peer_;
   Stream stream_;
   boost::beast::flat_buffer buffer_;
   bool served_ = false;

@@ -38,6 +38,7 @@
 #include "base/clock.h"
 #include "base/executor.h"
 #include "server/http_server.h"
+#include "server/peer_room.h"
 
 namespace asterism::server::internal {
 
@@ -68,6 +69,8 @@ struct Shared {
   HttpServerMetrics& metrics;
   const HttpServerOptions options;
   std::atomic<bool> stopping{false};
+  PeerRoom room{{.all_max = static_cast<size_t>(options.connections_max),
+                 .each_max = static_cast<size_t>(options.connections_per_peer_max)}};
   std::atomic<int> connections{0};
   std::atomic<uint64_t> bodies_in_flight{0};
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "agent/device_memory.h"
+#include "agent/device_report.h"
 #include "agent/pod_resources.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -72,15 +73,69 @@ TEST(PodResources, JoinsWhatIsOfferedAndWhatIsHeld) {
                              .id = "GPU-1",
                              .offered = true,
                              .numa_node = 1,
-                             .pod_namespace = "research",
-                             .pod_name = "llama-0",
-                             .container = "trainer"}));
+                             .holders = {{"research", "llama-0", "trainer"}}}));
   // After a restart of kubelet the next look may fail, the one after it finds the new socket.
   kubelet.Stop();
   EXPECT_FALSE(source.Read().ok());
   kubelet.Start();
   EXPECT_TRUE(source.Read().ok());
   std::filesystem::remove_all(root);
+}
+
+// kubelets before Kubernetes 1.34 list pods that have ended with what they had, beside the pod that
+// has it now, in any order.
+TEST(PodResources, TellsAllPodsThatAreSaidToHoldADevice) {
+  const std::string root = ::testing::TempDir() + "old-kubelet-" + std::to_string(getpid());
+  FakeKubelet kubelet(root);
+  const auto pod = [](const std::string& name) {
+    ::v1::PodResources held = Held("GPU-0").pod_resources(0);
+    held.set_name(name);
+    return held;
+  };
+  ::v1::ListPodResourcesResponse pods;
+  *pods.add_pod_resources() = pod("running");
+  *pods.add_pod_resources() = pod("ended");
+  kubelet.SetPods(pods, Offered({"GPU-0"}));
+  kubelet.Start();
+  PodResources source(root + "/pod-resources/kubelet.sock", {kGpu});
+  const auto devices = source.Read();
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  ASSERT_THAT(*devices, SizeIs(1));
+  EXPECT_THAT((*devices)[0].holders, ElementsAre(DeviceHolder{"research", "running", "trainer"},
+                                                 DeviceHolder{"research", "ended", "trainer"}));
+  // However many there are.
+  for (int i = 0; i < 500; ++i) {
+    *pods.add_pod_resources() = pod("ended-" + std::to_string(i));
+  }
+  kubelet.SetPods(pods, Offered({"GPU-0"}));
+  EXPECT_THAT(source.Read()->at(0).holders, SizeIs(64));
+  kubelet.Stop();
+  std::filesystem::remove_all(root);
+}
+
+TEST(DeviceReport, TellsADeviceOnceForEachPodThatIsSaidToHoldIt) {
+  const v1::DeviceReport report = DeviceReportOf(
+      {{.resource = kGpu, .id = "a", .offered = true, .numa_node = 1},
+       {.resource = kGpu, .id = "b", .holders = {{"research", "one", "x"}, {"team", "two", "y"}}}});
+  ASSERT_EQ(report.devices_size(), 3);
+  EXPECT_EQ(report.devices(0).id() + report.devices(0).pod_name(), "a");
+  EXPECT_FALSE(report.devices(0).unhealthy());
+  EXPECT_EQ(report.devices(0).numa_node(), 1);
+  EXPECT_EQ(report.devices(1).id() + report.devices(1).pod_name(), "bone");
+  EXPECT_EQ(report.devices(2).id() + report.devices(2).pod_name(), "btwo");
+  EXPECT_EQ(report.devices(2).pod_namespace() + report.devices(2).container(), "teamy");
+  EXPECT_TRUE(report.devices(1).unhealthy() && report.devices(2).unhealthy());
+}
+
+TEST(DeviceReport, TellsNoMoreThanTheControllerTakes) {
+  std::vector<HeldDevice> devices;
+  for (int i = 0; i < 1000; ++i) {
+    devices.push_back({.resource = kGpu, .id = std::to_string(i)});
+    devices.back().holders.assign(64, {"research", "one", "x"});
+  }
+  const v1::DeviceReport report = DeviceReportOf(devices);
+  EXPECT_EQ(static_cast<size_t>(report.devices_size()), kToldDevicesMax);
+  EXPECT_EQ(report.devices(report.devices_size() - 1).id(), "999") << "each stands once";
 }
 
 class DeviceMemoryTest : public ::testing::Test {
@@ -136,9 +191,8 @@ TEST_F(DeviceMemoryTest, BelievesASilentPluginForAMinuteAfterARestart) {
   // What was unhealthy stays so, who holds what is told.
   const std::vector<HeldDevice> first = silent(1000);
   EXPECT_THAT(Unhealthy(first), ElementsAre("c"));
-  EXPECT_TRUE(std::ranges::any_of(first, [](const HeldDevice& device) {
-    return device.id == "a" && !device.pod_name.empty();
-  }));
+  EXPECT_TRUE(std::ranges::any_of(
+      first, [](const HeldDevice& device) { return device.id == "a" && !device.holders.empty(); }));
   EXPECT_THAT(Unhealthy(silent(1059)), ElementsAre("c"));
   EXPECT_THAT(Unhealthy(silent(1060)), ElementsAre("a", "b", "c"));
 }

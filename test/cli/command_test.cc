@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -144,7 +146,9 @@ TEST_F(CommandTest, DoctorEndsWithWhatItFound) {
   const Ended broken = Run({"doctor", texts + "slurm-tree-broken.conf", texts + "kueue.yaml"});
   EXPECT_EQ(broken.code, kExitUnreadable);
   EXPECT_THAT(broken.out, AllOf(HasSubstr("undefined child row7"), HasSubstr("kueue_topology")));
-  EXPECT_EQ(Run({"doctor", "/no/such/file"}).code, kExitUnreadable);
+  const Ended missing = Run({"doctor", "/no/such/file"});
+  EXPECT_EQ(missing.code, kExitUnreadable);
+  EXPECT_EQ(missing.out, "cannot read /no/such/file: No such file or directory\n");
 }
 
 TEST_F(CommandTest, DoctorAnswersProgramsToo) {
@@ -302,6 +306,36 @@ TEST_F(CommandTest, HelpAndCompletionAskNobody) {
   EXPECT_EQ(Run({"help", "expain"}).code, kExitUsage);
   EXPECT_EQ(Run({}).code, kExitUsage);
   EXPECT_THAT(Run({"top", "--help"}).error, IsEmpty());
+}
+
+// What bash offers behind these words; the last one is being typed.
+std::string Completed(const std::string& script, const std::string& words) {
+  const std::string path = ::testing::TempDir() + "completion-" + std::to_string(getpid());
+  std::ofstream(path) << script << "COMP_WORDS=(kubectl-asterism " << words << ")\n"
+                      << "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+                      << "_kubectl_asterism\necho ${COMPREPLY[*]}\n";
+  FILE* const bash = popen(("cd " ASTERISM_SOURCE_DIR " && bash --norc " + path).c_str(), "r");
+  std::string answer;
+  char piece[256];
+  while (fgets(piece, sizeof(piece), bash) != nullptr) {
+    answer += piece;
+  }
+  pclose(bash);
+  std::filesystem::remove(path);
+  return answer;
+}
+
+TEST_F(CommandTest, BashOffersWhatAVerbTakes) {
+  const std::string script = Run({"completion", "bash"}).out;
+  const std::pair<const char*, const char*> cases[] = {
+      {"top", "topology top\n"},           {"topology -o ''", "json yaml wide dot svg\n"},
+      {"queue -o ''", "json yaml wide\n"}, {"plan --output me", "megatron\n"},
+      {"plan -f README.m", "README.md\n"}, {"plan --cluster LIC", "LICENSE\n"},
+      {"doctor LIC", "LICENSE\n"},         {"doctor --serv", "--server\n"},
+      {"plan --conf", "--config\n"},       {"completion f", "fish\n"}};
+  for (const auto& [words, offered] : cases) {
+    EXPECT_EQ(Completed(script, words), offered) << words;
+  }
 }
 
 }  // namespace

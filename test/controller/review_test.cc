@@ -72,11 +72,13 @@ TEST_F(ReviewTest, ATokenNamesItsUser) {
 }
 
 TEST_F(ReviewTest, NobodyIsServedWithoutAnIdentity) {
-  for (const Credentials& credentials :
-       {Credentials{}, Credentials{.bearer_token = "stolen"},
-        Credentials{.bearer_token = std::string(20'000, 'x')},
-        // Of our authority, and none of our components.
-        Credentials{.certificate_name = "system:kube-scheduler"}}) {
+  for (const Credentials& credentials : {Credentials{}, Credentials{.bearer_token = "stolen"},
+                                         Credentials{.bearer_token = std::string(20'000, 'x')},
+                                         // Of our authority, and none of our components.
+                                         Credentials{.certificate_name = "system:kube-scheduler"},
+                                         Credentials{.certificate_name = "asterism-mallory"},
+                                         // Of nodes, which are trusted less.
+                                         Credentials{.certificate_name = "asterism-agent"}}) {
     const auto caller = Identify(credentials);
     EXPECT_TRUE(absl::IsUnauthenticated(caller.status())) << caller.status();
     EXPECT_THAT(std::string(caller.status().message()), Not(HasSubstr("stolen")));

@@ -163,6 +163,30 @@ TEST(CheckPodTemplate, RefusesReservedNames) {
             "elsewhere");
 }
 
+TEST(CheckPodTemplate, NoContainerAsksForTheWaysToTheAgent) {
+  const auto why = [](const char* list, const std::string& part, const json& amount) {
+    json container = {{"name", "side"}, {"image", "i"}};
+    container["resources"][part] = {{"cpu", 1}, {"asterism.dev/port", amount}};
+    json pod;
+    pod[list] = json::array({container});
+    return WhyNotInTemplate(pod.dump().c_str());
+  };
+  const std::string reserved =
+      ".asterism.dev/port: resources of asterism.dev are reserved: leave it out, the operator asks "
+      "for what a pod needs";
+  for (const json& amount : {json("1024"), json(1)}) {
+    for (const std::string part : {"limits", "requests"}) {
+      for (const std::string list : {"containers", "initContainers"}) {
+        EXPECT_EQ(why(list.c_str(), part, amount),
+                  "spec.template.spec." + list + "[0].resources." + part + reserved);
+      }
+    }
+  }
+  EXPECT_EQ(WhyNot(R"({"container": {"image": "i", "command": ["c"],
+                       "resources": {"limits": {"asterism.dev/port": 2}}}})"),
+            "spec.container.resources.limits" + reserved);
+}
+
 TEST(CheckPodTemplate, GpusAreGpusPerPodOfTheTrainingContainer) {
   EXPECT_EQ(
       WhyNot(R"({"container": {"image": "i", "command": ["c"],

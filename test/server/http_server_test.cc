@@ -341,6 +341,28 @@ TEST_F(HttpServerTest, ClosesWhatIsOverTheConnectionLimit) {
   EXPECT_THAT(registry_.Expose(), HasSubstr("asterism_http_connections_refused_total 1"));
 }
 
+TEST_F(HttpServerTest, OnePeerCannotKeepProbesOut) {
+  options_.connections_max = 16;
+  options_.connections_per_peer_max = 4;
+  StartServer();
+  std::vector<std::unique_ptr<HttpTestClient>> strangers;
+  const auto comes = [&](uint8_t host) {
+    strangers.push_back(std::make_unique<HttpTestClient>(server_->port(), testing::TestHost{host}));
+    return strangers.back()->Get("/page").code == 200;
+  };
+  EXPECT_TRUE(comes(2) && comes(2) && comes(2) && comes(2));
+  EXPECT_FALSE(comes(2));
+  EXPECT_TRUE(comes(3) && comes(3) && comes(3) && comes(3));
+  EXPECT_TRUE(comes(4) && comes(4) && comes(4) && comes(4));
+  EXPECT_TRUE(comes(1)) << "the last quarter is for peers that have none";
+  EXPECT_FALSE(comes(1));
+  strangers.erase(strangers.begin(), strangers.begin() + 2);
+  for (int i = 0; i < 1000 && server_->connection_count() > 11; ++i) {
+    strangers[0]->Readable(2);
+  }
+  EXPECT_TRUE(comes(2)) << "two of its connections are closed";
+}
+
 TEST_F(HttpServerTest, ServesManyConnectionsOnTwoThreads) {
   options_.threads = 2;
   StartServer();

@@ -34,12 +34,14 @@ std::string TestAnswer::Header(std::string_view name) const {
   return "";
 }
 
-HttpTestClient::HttpTestClient(uint16_t port) {
-  Connect(port);
+HttpTestClient::HttpTestClient(uint16_t port) : HttpTestClient(port, TestHost{}) {}
+
+HttpTestClient::HttpTestClient(uint16_t port, TestHost from) {
+  Connect(port, from);
 }
 
 HttpTestClient::HttpTestClient(uint16_t port, const TestTls& tls) {
-  Connect(port);
+  Connect(port, {});
   context_ = SSL_CTX_new(TLS_client_method());
   CHECK_THAT(SSL_CTX_load_verify_locations(context_, tls.ca_file.c_str(), nullptr) == 1, "CA");
   SSL_CTX_set_verify(context_, SSL_VERIFY_PEER, nullptr);
@@ -62,7 +64,7 @@ HttpTestClient::~HttpTestClient() {
   close(socket_);
 }
 
-void HttpTestClient::Connect(uint16_t port) {
+void HttpTestClient::Connect(uint16_t port, TestHost from) {
   socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -73,6 +75,10 @@ void HttpTestClient::Connect(uint16_t port) {
   setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   const int one = 1;
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  sockaddr_in own = address;
+  own.sin_port = 0;
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + from.host);
+  bind(socket_, reinterpret_cast<const sockaddr*>(&own), sizeof(own));
   connected_ = connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 

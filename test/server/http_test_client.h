@@ -36,9 +36,15 @@ struct TestTls {
   std::string key_file;
 };
 
+// A caller of its own: 127.0.0.`host`.
+struct TestHost {
+  uint8_t host = 1;
+};
+
 class HttpTestClient {
  public:
   explicit HttpTestClient(uint16_t port);
+  HttpTestClient(uint16_t port, TestHost from);
   // Check connected() after it: the handshake may have failed.
   HttpTestClient(uint16_t port, const TestTls& tls);
   ~HttpTestClient();
@@ -63,7 +69,7 @@ class HttpTestClient {
   void CloseWriteSide();
 
  private:
-  void Connect(uint16_t port);
+  void Connect(uint16_t port, TestHost from);
   bool Fill();
 
   int socket_ = -1;

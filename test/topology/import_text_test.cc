@@ -304,7 +304,7 @@ TEST(Doctor, AnUnreadableTextDoesNotHideTheOthers) {
       Examine({{"missing", absl::NotFoundError("cannot read missing")},
                {"n.yaml", std::string("kind: Node\nmetadata: {name: n1}\n")}});
   EXPECT_TRUE(diagnosis.unreadable);
-  EXPECT_THAT(diagnosis.texts[0].error, HasSubstr("cannot read missing"));
+  EXPECT_THAT(diagnosis.texts[0].error, StartsWith("missing"));
   EXPECT_EQ(diagnosis.texts[1].summary["nodes"], 1);
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/strings.h"
@@ -18,6 +19,8 @@ using nlohmann::ordered_json;
 
 // GPUs of the largest NVLink domain that is sold (NVL72).
 constexpr int64_t kCliqueGpusMax = 72;
+// The beginning of what base/small_file.h says.
+constexpr std::string_view kCannotRead = "cannot read ";
 
 class Examination {
  public:
@@ -50,6 +53,10 @@ class Examination {
     imported_.emplace_back();
     if (!imported.ok()) {
       examined.error = std::string(base::ToStd(imported.status().message()));
+      // What reads files says so itself, and those who show this say it for all.
+      if (examined.error.starts_with(fmt::format("{}{}", kCannotRead, text.name))) {
+        examined.error.erase(0, kCannotRead.size());
+      }
       if (!examined.error.starts_with(text.name)) {
         examined.error = text.name + ": " + examined.error;
       }

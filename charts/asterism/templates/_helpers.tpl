@@ -1,7 +1,7 @@
 {{/* Labels of every object. Call it with (dict "root" $ "component" "controller"); without a component for shared objects. */}}
 {{- define "asterism.labels" -}}
 app.kubernetes.io/name: asterism
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ toYaml .root.Release.Name }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{- with .component }}
@@ -46,7 +46,17 @@ apiVersion: config.asterism.dev/v1alpha1
 kind: AsterismConfiguration
 {{ toYaml .Values.config }}
 {{- if .Values.agents.enabled }}
-agents: {enabled: true, namespace: {{ .Values.agents.namespace }}, serviceAccount: asterism-agent}
+agents:
+  enabled: true
+  namespace: {{ toYaml .Values.agents.namespace }}
+  serviceAccount: asterism-agent
+  {{- with .Values.agents.nodeSelector }}
+  {{- $terms := list }}
+  {{- range $key, $value := . }}
+  {{- $terms = append $terms (printf "%s=%s" $key $value) }}
+  {{- end }}
+  nodeSelector: {{ join "," $terms | toJson }}
+  {{- end }}
 {{- end }}
 {{- if .Values.launcher.enabled }}
 launcher: {image: "{{ .Values.launcher.image.repository }}:{{ .Values.launcher.image.tag | default .Chart.AppVersion }}"}
@@ -67,11 +77,11 @@ clientConnection:
 leaderElection:
   leaderElect: true
   resourceName: asterism-kube-scheduler    # with the default name it would fight for the lease of the cluster's own scheduler
-  resourceNamespace: {{ .Release.Namespace }}
+  resourceNamespace: {{ toYaml .Release.Namespace }}
 profiles:
 - schedulerName: {{ toYaml .Values.config.schedulerName }}
 extenders:
-- urlPrefix: {{ include "asterism.extenderUrl" . }}
+- urlPrefix: {{ include "asterism.extenderUrl" . | toYaml }}
   filterVerb: filter
   prioritizeVerb: prioritize
   preemptVerb: preempt
