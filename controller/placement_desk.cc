@@ -1,5 +1,6 @@
 #include "controller/placement_desk.h"
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -97,10 +98,7 @@ void PlacementDesk::Decide(const SharedCall& call, const AskedNames& names, Read
         done(hypothesis.status());
         return;
       }
-      OnCore(call,
-             [this, call, hypothesis = *std::move(hypothesis), done = std::move(done)]() mutable {
-               FindFacts(call, std::move(hypothesis), std::move(done));
-             });
+      FindModel(call, *std::move(hypothesis), std::move(done));
     });
   };
   OnCore(call, [this, call, accesses = std::move(accesses),
@@ -109,22 +107,44 @@ void PlacementDesk::Decide(const SharedCall& call, const AskedNames& names, Read
   });
 }
 
-void PlacementDesk::FindFacts(const SharedCall& call, Hypothesis hypothesis, Answered done) {
+void PlacementDesk::FindModel(const SharedCall& call, Hypothesis hypothesis, Answered done) {
+  const std::optional<operators::ModelConfigMap> map = operators::ModelMapOfAsked(hypothesis.job);
+  std::string name_space = hypothesis.names.job.namespace_name;
+  auto go_on = [this, call, hypothesis = std::move(hypothesis),
+                done = std::move(done)](absl::StatusOr<std::string> config_json) mutable {
+    if (call->wanted()) {
+      FindFacts(call, std::move(hypothesis), std::move(config_json), std::move(done));
+    }
+  };
+  if (!map) {
+    OnCore(call, [go_on = std::move(go_on)]() mutable { go_on(std::string()); });
+    return;
+  }
+  OnCore(call, [this, map = *map, name_space = std::move(name_space),
+                go_on = std::move(go_on)]() mutable {
+    operators::ReadModelConfig(dependencies_.client, std::move(name_space), map, std::move(go_on));
+  });
+}
+
+void PlacementDesk::FindFacts(const SharedCall& call, Hypothesis hypothesis,
+                              absl::StatusOr<std::string> config_json, Answered done) {
   if (!dependencies_.plane.leading()) {
     done(NotLeadingError(dependencies_.plane));
     return;
   }
-  auto facts = operators::FactsFor(hypothesis.job, dependencies_.plane.environment());
+  operators::AskedFacts facts =
+      operators::FactsForAsked(hypothesis.job, dependencies_.plane.environment(), levels_);
+  facts.config_json = std::move(config_json);
   InTurn(call, [this, call, hypothesis = std::move(hypothesis), facts = std::move(facts),
                 done = std::move(done)]() mutable {
-    Admit(call, std::move(hypothesis), facts, std::move(done));
+    Admit(call, std::move(hypothesis), std::move(facts), std::move(done));
   });
 }
 
 void PlacementDesk::Admit(const SharedCall& call, Hypothesis hypothesis,
-                          const operators::AdmissionFacts& facts, Answered done) {
+                          operators::AskedFacts facts, Answered done) {
   absl::StatusOr<operators::AskedJob> asked =
-      operators::AdmitAsked(std::move(hypothesis.job), facts);
+      operators::AdmitAsked(std::move(hypothesis.job), std::move(facts));
   if (!asked.ok()) {
     done(absl::InvalidArgumentError(
         fmt::format("training_job_json: {}", base::ToStd(asked.status().message()))));

@@ -3,18 +3,20 @@
 // Answers the questions of asterism.v1.Placement that have one answer: looks up what the caller may
 // ask, takes what is needed from the core, and works the rest out beside it.
 //
-//   PlacementDesk desk({clock, core, turns, plane, access});
+//   PlacementDesk desk({clock, core, turns, client, plane, access});
 //   desk.Place(call, request, [](absl::StatusOr<v1::PlaceResponse> response) { ... });
 //
-// A dry run is decided by operator/placement_question.h, as the operator itself decides.
+// A dry run is decided by operator/placement_question.h, as the operator itself decides: with a
+// plan where the job has a model, whose config.json is read with the operator's rights; who may
+// create the job may have it read anyway.
 //
 // Rights come first: before a job is read there is only a look for its name. Whatever is left to do
 // for a call that has ended is skipped, and then nobody hears of it.
 //
 // Thread-safety: Place and WhatIf in the caller's turn on the worker, the others on the core
 // executor; `done` is called at most once, on either. The desk outlives both executors' work. Cost:
-// the core is held for some 20 us and 100 ns a node, however large the job is; reading it, building
-// its pod and deciding run on the worker.
+// the core is held for some 20 us and 100 ns a node, however large the job is; reading it, planning
+// it, building its pod and deciding run on the worker.
 #pragma once
 
 #include <memory>
@@ -30,6 +32,7 @@
 #include "controller/caller_turns.h"
 #include "controller/control_plane.h"
 #include "controller/hypothesis.h"
+#include "kube/client.h"
 #include "operator/placement_question.h"
 
 namespace asterism::v1 {
@@ -54,6 +57,7 @@ class PlacementDesk {
     const base::Clock& clock;
     base::Executor& core;
     CallerTurns& turns;
+    kube::Client& client;
     ControlPlane& plane;
     AccessReview& access;
   };
@@ -91,14 +95,17 @@ class PlacementDesk {
   void DecideRequest(const SharedCall& call, Shared<Request> request, Done<Response> done);
   // Rights, the job, what the cluster says about it, the admission, the question, the answer.
   void Decide(const SharedCall& call, const AskedNames& names, Read read, Answered done);
-  void FindFacts(const SharedCall& call, Hypothesis hypothesis, Answered done);
-  void Admit(const SharedCall& call, Hypothesis hypothesis, const operators::AdmissionFacts& facts,
+  void FindModel(const SharedCall& call, Hypothesis hypothesis, Answered done);
+  void FindFacts(const SharedCall& call, Hypothesis hypothesis,
+                 absl::StatusOr<std::string> config_json, Answered done);
+  void Admit(const SharedCall& call, Hypothesis hypothesis, operators::AskedFacts facts,
              Answered done);
   void Ask(const SharedCall& call, operators::AskedJob job, Thought thought, Answered done);
   void TellJob(const v1::ExplainRequest& request, Done<v1::ExplainResponse> done);
 
   const Dependencies dependencies_;
   scheduler::LedgerImages images_;
+  operators::ProductLevelsCache levels_;  // on the core
 };
 
 }  // namespace asterism::controller

@@ -15,7 +15,8 @@ PlacementEdge::PlacementEdge(Dependencies dependencies, PlacementEdgeOptions opt
       identity_(dependencies_.clock, dependencies_.client, options_.identity),
       access_(dependencies_.clock, dependencies_.client, options_.access),
       turns_(worker_),
-      desk_({dependencies_.clock, dependencies_.core, turns_, dependencies_.plane, access_}),
+      desk_({dependencies_.clock, dependencies_.core, turns_, dependencies_.client,
+             dependencies_.plane, access_}),
       watch_({dependencies_.clock, dependencies_.core, turns_, dependencies_.plane, identity_,
               access_},
              options_.watch) {}

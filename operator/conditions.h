@@ -34,6 +34,9 @@ inline constexpr std::string_view kFieldsIgnored = "FieldsIgnored";
 // commit: Direct was asked for and cannot be had: kube-scheduler binds the pods.
 inline constexpr std::string_view kCommitFallback = "CommitFallback";
 
+// A reason of Planned: the ConfigMap of the model says something else since.
+inline constexpr std::string_view kModelChanged = "ModelChanged";
+
 // Why a job waits (status.waiting.reason); the words of the API.
 namespace wait_reason {
 inline constexpr std::string_view kQuotaExceeded = "QuotaExceeded";

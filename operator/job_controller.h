@@ -114,7 +114,10 @@ class JobController {
   const PlanStatus* AppliedPlan(JobState& state);
   const std::map<std::string, ProductLevels>& LevelsOfProducts(size_t gpu_slot);
   bool RefreshPlan(JobState& state);
-  void ReadModel(JobState& state, JobPlanQuestion question);
+  void LookAtModel(JobState& state, absl::Duration period);
+  void ReadModel(JobState& state, absl::Duration period);
+  bool TakeModel(JobState& state, JobPlanQuestion& question);
+  void TellChangedModel(JobState& state);
   void AskPlanner(JobState& state, JobPlanQuestion question);
   void OnPlanned(const std::string& uid, const std::string& asked, JobPlanAnswer answer);
   void AskDryRunWhenDue(JobState& state);
@@ -174,15 +177,8 @@ class JobController {
   MayWrite may_write_;
   Options options_;
 
-  // Of the nodes as of a version of the ledger.
-  struct CachedLevels {
-    std::optional<uint64_t> version;
-    size_t gpu_slot = 0;
-    std::map<std::string, ProductLevels> products;
-  };
-
   GangDispatcher dispatcher_;
-  CachedLevels product_levels_;
+  ProductLevelsCache product_levels_;
   std::map<std::string, std::unique_ptr<JobState>, std::less<>> jobs_;  // by uid
   base::StringMap<std::string> job_of_pod_;                             // UIDs
   kube::WorkQueue<std::string> work_;                                   // uids of the jobs to visit

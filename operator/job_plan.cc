@@ -162,6 +162,7 @@ PlanStatus StatusOf(const JobPlanQuestion& question, const PlanOffer& offer,
   PlanStatus plan;
   plan.spec_digest = question.spec_digest;
   plan.cluster_digest = question.cluster_digest;
+  plan.model_digest = question.model_digest;
   plan.gpu_product = offer.product;
   plan.gpus = answer.best().gpus;
   plan.degrees = {{"tensor", degrees.tensor},
@@ -288,9 +289,23 @@ JobPlanQuestion QuestionOf(const TrainingJob& job, const PlanWish& wish,
   return question;
 }
 
+std::string ModelDigestOf(std::string_view config_json) {
+  return Hex(base::Fnv1a(config_json));
+}
+
+void SetModelConfig(std::string config_json, JobPlanQuestion& question) {
+  question.model_digest = ModelDigestOf(config_json);
+  question.config_json = std::move(config_json);
+}
+
 bool SamePlanAsked(const PlanStatus& plan, const JobPlanQuestion& question, bool has_run) {
   return plan.gpus > 0 && plan.spec_digest == question.spec_digest &&
-         (has_run || plan.cluster_digest == question.cluster_digest);
+         (has_run || (plan.cluster_digest == question.cluster_digest &&
+                      plan.model_digest == question.model_digest));
+}
+
+bool NoPlanForGood(std::string_view reason) {
+  return reason == plan_reason::kInvalid || reason == plan_reason::kDoesNotFit;
 }
 
 JobPlanAnswer AnswerJobPlan(const JobPlanQuestion& question) {

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "operator/conditions.h"
 #include "operator/gang_shape.h"
 #include "operator/job_model.h"
 #include "operator/plan_cluster.h"
@@ -43,6 +44,7 @@ inline constexpr std::string_view kPlanning = "Planning";
 inline constexpr std::string_view kApplied = "Applied";
 inline constexpr std::string_view kInEnvironment = "InEnvironment";
 inline constexpr std::string_view kAdvised = "Advised";
+inline constexpr std::string_view kModelChanged = operators::kModelChanged;
 inline constexpr std::string_view kInvalid = "InvalidModel";  // or degrees that exclude others
 inline constexpr std::string_view kUnreadable = "ModelUnreadable";  // the ConfigMap
 inline constexpr std::string_view kUnknownProduct = "UnknownProduct";
@@ -75,7 +77,9 @@ struct JobPlanQuestion {
   GangShape shape;
   std::vector<PlanOffer> offers;
   std::string unknown_products;  // that the job may have and the planner does not know
-  std::string config_json;       // of the ConfigMap; filled in by who reads it
+  // Of the ConfigMap; filled in by who reads it, with SetModelConfig. Without one: empty.
+  std::string config_json;
+  std::string model_digest;
   std::string spec_digest;
   std::string cluster_digest;
 };
@@ -85,8 +89,12 @@ JobPlanQuestion QuestionOf(const TrainingJob& job, const PlanWish& wish,
                            const GangShape& shape, const std::vector<std::string>& level_names,
                            const PlannerSettings& settings);
 
-// Whether the plan answers the question. A job that has run keeps its plan while it says the same:
-// its checkpoints are cut by the degrees.
+std::string ModelDigestOf(std::string_view config_json);
+void SetModelConfig(std::string config_json, JobPlanQuestion& question);
+
+// Whether the plan answers the question. A job that has run keeps its plan while it says the same,
+// whatever became of the cluster or of its model's ConfigMap: its checkpoints are cut by the
+// degrees.
 bool SamePlanAsked(const PlanStatus& plan, const JobPlanQuestion& question, bool has_run);
 
 struct JobPlanAnswer {
@@ -96,6 +104,9 @@ struct JobPlanAnswer {
 };
 
 JobPlanAnswer AnswerJobPlan(const JobPlanQuestion& question);
+
+// Whether no room and no time cures that there is no plan.
+bool NoPlanForGood(std::string_view reason);
 
 // "tensor 4, data 16, micro-batch 2 on 64 of 64 GPUs: 1.84 s a step (1.56 to 2.12), 61.2 GiB a
 // GPU".

@@ -7,20 +7,20 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "fmt/format.h"
-#include "kube/decoder.h"
-#include "nlohmann/json.hpp"
 #include "operator/conditions.h"
 #include "operator/job_controller.h"
-#include "operator/json_fields.h"
+#include "operator/model_config_map.h"
 #include "operator/plan_launch.h"
 
 namespace asterism::operators {
 namespace {
 
-constexpr kube::ResourceType kConfigMapsAsJson{"",          "v1", "configmaps",
-                                               "ConfigMap", true, /*protobuf=*/false};
 constexpr absl::Duration kModelRetryFirst = absl::Seconds(1);
 constexpr absl::Duration kModelRetryMax = absl::Seconds(60);
+// How often the ConfigMap of a model is looked at again: a plan that nothing runs with yet follows
+// it, one that runs only tells.
+constexpr absl::Duration kModelPeriod = absl::Seconds(30);
+constexpr absl::Duration kModelPeriodPlaced = absl::Minutes(5);
 
 // What becomes of a plan that there is.
 void TellPlan(const TrainingJob& job, const PlanWish& wish, const PlanStatus& plan,
@@ -55,16 +55,9 @@ void TellNoPlan(const PlanWish& wish, std::string_view reason, std::string messa
   planning.message = std::move(message);
 }
 
-absl::StatusOr<std::string> KeyOfConfigMap(std::string_view body, std::string_view key) {
-  absl::StatusOr<nlohmann::json> map = ParseObjectText(body, "ConfigMap");
-  if (!map.ok()) {
-    return map.status();
-  }
-  const nlohmann::json& text = Member(Member(*map, "data"), key);
-  if (!text.is_string()) {
-    return absl::NotFoundError(fmt::format("it has no key \"{}\" with a text", key));
-  }
-  return text.get<std::string>();
+// All that the question says.
+std::string AskedOf(const JobPlanQuestion& question) {
+  return question.spec_digest + question.cluster_digest + question.model_digest;
 }
 
 }  // namespace
@@ -84,14 +77,10 @@ const PlanStatus* JobController::AppliedPlan(JobState& state) {
              : nullptr;
 }
 
-// Levels of all products, as of now; of many jobs that ask after a burst of nodes only one looks.
+// Levels of all products, as of now.
 const std::map<std::string, ProductLevels>& JobController::LevelsOfProducts(size_t gpu_slot) {
   feed_.Refresh();
-  const uint64_t version = feed_.ledger().node_version();
-  if (product_levels_.version != version || product_levels_.gpu_slot != gpu_slot) {
-    product_levels_ = {version, gpu_slot, LevelsByProduct(feed_.ledger(), gpu_slot)};
-  }
-  return product_levels_.products;
+  return product_levels_.Of(feed_.ledger(), gpu_slot);
 }
 
 // A placed job keeps the plan that its pods were made with. True when the admission has to be made
@@ -102,6 +91,10 @@ bool JobController::RefreshPlan(JobState& state) {
   if (!state.status.placement.runs.empty()) {
     if (state.status.plan.gpus > 0) {
       TellPlan(*state.object, wish, state.status.plan, planning);
+      if (!state.status.plan.model_digest.empty()) {
+        LookAtModel(state, kModelPeriodPlaced);
+        TellChangedModel(state);
+      }
     }
     return false;
   }
@@ -119,75 +112,112 @@ bool JobController::RefreshPlan(JobState& state) {
   JobPlanQuestion question =
       QuestionOf(*state.object, wish, LevelsOfProducts(state.admission.request.gpu_slot),
                  state.admission.shape, environment_.level_names, environment_.planner);
+  if (!TakeModel(state, question)) {
+    return had_plan && state.status.plan.gpus == 0;
+  }
   if (SamePlanAsked(state.status.plan, question, state.status.placement.epoch > 0)) {
     TellPlan(*state.object, wish, state.status.plan, planning);
+    TellChangedModel(state);
     planning.pending = false;
     return false;
   }
-  const std::string asked = question.spec_digest + question.cluster_digest;
-  const bool retry = planning.again && clock_.SteadyNow() >= *planning.again;
-  if (planning.asked == asked && !retry) {
-    if (planning.again) {
-      Remind(state, *planning.again - clock_.SteadyNow());
-    }
+  const std::string asked = AskedOf(question);
+  if (planning.asked == asked) {
     return false;  // it is being made, or there is none
   }
   planning.asked = asked;
-  planning.again.reset();
   planning.pending = true;
   if (!planning.made) {
     planning.reason = plan_reason::kPlanning;
     planning.message = "the planner is asked";
   }
-  if (!wish.spec.model->config_map.empty() && !planning.config_json) {
-    ReadModel(state, std::move(question));
+  AskPlanner(state, std::move(question));
+  return false;
+}
+
+// The model of a job that waits, where a ConfigMap has it. False: the question cannot be asked, and
+// the job goes on with the plan it has, waits for the file, or is told why there is none.
+bool JobController::TakeModel(JobState& state, JobPlanQuestion& question) {
+  JobPlanning& planning = state.planning;
+  if (!ModelConfigMapOf(planning.wish)) {
+    return true;
+  }
+  LookAtModel(state, kModelPeriod);
+  if (planning.config_json) {
+    SetModelConfig(*planning.config_json, question);
+    return true;
+  }
+  const PlanStatus& plan = state.status.plan;
+  if (plan.gpus > 0 && plan.spec_digest == question.spec_digest) {
+    TellPlan(*state.object, planning.wish, plan, planning);
+    planning.pending = planning.config_error.empty();
+  } else if (planning.config_error.empty()) {
+    planning.pending = true;
+    planning.reason = plan_reason::kPlanning;
+    planning.message = "the config.json of the model is read";
   } else {
-    question.config_json = planning.config_json.value_or("");
-    AskPlanner(state, std::move(question));
+    state.status.plan = {};
+    TellNoPlan(planning.wish, plan_reason::kUnreadable, planning.config_error, planning);
   }
   return false;
 }
 
-// config.json is read once: a plan does not change under a job.
-void JobController::ReadModel(JobState& state, JobPlanQuestion question) {
-  const JobModelSpec& model = *question.spec.model;
-  const kube::ObjectName name{state.meta().namespace_name, model.config_map};
-  client_.Get(
-      kConfigMapsAsJson, name, kube::Lane::kWrite,
-      alive_.Wrap([this, uid = state.meta().uid,
-                   question = std::move(question)](absl::StatusOr<kube::Reply> reply) mutable {
-        const auto found = jobs_.find(uid);
-        if (found == jobs_.end() ||
-            found->second->planning.asked != question.spec_digest + question.cluster_digest) {
-          return;
-        }
-        JobState& job = *found->second;
-        absl::StatusOr<std::string> text =
-            reply.ok() ? KeyOfConfigMap(reply->body, question.spec.model->config_map_key)
-                       : absl::StatusOr<std::string>(reply.status());
-        if (!text.ok()) {
-          const absl::Duration delay = std::min(
-              kModelRetryFirst * (1 << std::min(job.planning.failures++, 10)), kModelRetryMax);
-          job.planning.again = clock_.SteadyNow() + delay;
-          TellNoPlan(job.planning.wish, plan_reason::kUnreadable,
-                     fmt::format("spec.model.huggingFaceConfigMap: \"{}\" cannot be read: {}",
-                                 question.spec.model->config_map.substr(0, 253),
-                                 base::ToStd(text.status().message())),
-                     job.planning);
-          Remind(job, delay);
-          MarkDirty(uid);
-          return;
-        }
-        job.planning.failures = 0;
-        job.planning.config_json = *text;
-        question.config_json = *std::move(text);
-        AskPlanner(job, std::move(question));
-      }));
+// The plan is not that of the model any more, and stays.
+void JobController::TellChangedModel(JobState& state) {
+  JobPlanning& planning = state.planning;
+  const std::string& planned = state.status.plan.model_digest;
+  if (planned.empty() || !planning.config_json || planned == ModelDigestOf(*planning.config_json)) {
+    return;
+  }
+  planning.reason = plan_reason::kModelChanged;
+  planning.message += fmt::format(
+      "; ConfigMap \"{}\" says something else since: a job that has started keeps its plan; make "
+      "the job anew to have the new model planned",
+      planning.wish.spec.model->config_map.substr(0, 253));
+}
+
+// Reads the job's ConfigMap when it is time for it.
+void JobController::LookAtModel(JobState& state, absl::Duration period) {
+  JobPlanning& planning = state.planning;
+  if (planning.reading || !ModelConfigMapOf(planning.wish)) {
+    return;
+  }
+  const absl::Duration left = planning.read_again - clock_.SteadyNow();
+  if (left > absl::ZeroDuration()) {
+    Remind(state, left);
+  } else {
+    ReadModel(state, period);
+  }
+}
+
+void JobController::ReadModel(JobState& state, absl::Duration period) {
+  state.planning.reading = true;
+  ReadModelConfig(client_, state.meta().namespace_name, *ModelConfigMapOf(state.planning.wish),
+                  alive_.Wrap([this, uid = state.meta().uid, generation = state.planning.generation,
+                               period](absl::StatusOr<std::string> text) {
+                    const auto found = jobs_.find(uid);
+                    if (found == jobs_.end() || found->second->planning.generation != generation) {
+                      return;  // it is read anew for what the job says by now
+                    }
+                    JobPlanning& planning = found->second->planning;
+                    planning.reading = false;
+                    absl::Duration next = period;
+                    if (text.ok()) {
+                      planning.failures = 0;
+                      planning.config_error.clear();
+                      planning.config_json = *std::move(text);
+                    } else {
+                      planning.config_error = base::ToStd(text.status().message());
+                      next = std::min(kModelRetryFirst * (1 << std::min(planning.failures++, 10)),
+                                      kModelRetryMax);
+                    }
+                    planning.read_again = clock_.SteadyNow() + next;
+                    MarkDirty(uid);
+                  }));
 }
 
 void JobController::AskPlanner(JobState& state, JobPlanQuestion question) {
-  auto deliver = alive_.Wrap([this, uid = state.meta().uid,
-                              asked = question.spec_digest + question.cluster_digest,
+  auto deliver = alive_.Wrap([this, uid = state.meta().uid, asked = AskedOf(question),
                               begin = clock_.SteadyNow()](JobPlanAnswer answer) {
     metrics_.plan_seconds.With({}).Observe(clock_.SteadyNow() - begin);
     OnPlanned(uid, asked, std::move(answer));

@@ -233,6 +233,17 @@ class Decider {
     return !plan.pending;
   }
 
+  // The pods keep the plan that they were made with; whether it is still that of the job's model.
+  void TellPlan() {
+    const PlanObservation& plan = seen_.plan;
+    const kube::Condition* before = kube::FindCondition(seen_.status->conditions, kPlanned);
+    const bool same = before != nullptr && before->reason == plan.reason;
+    if (plan.made && Set(kPlanned, "True", plan.reason, plan.message) && !same &&
+        plan.reason == kModelChanged) {
+      Event(std::string(kModelChanged), plan.message, true);
+    }
+  }
+
   void SetWaiting(const Refusal& refusal) {
     if (out_.status.waiting.reason != refusal.reason) {
       Event("Waiting", fmt::format("{}: {}", refusal.reason, refusal.message), true);
@@ -590,6 +601,7 @@ class Decider {
     const GangPods pods(seen_);
     out_.status.waiting = {};
     DecideWarnings();
+    TellPlan();
     TakeCounts(pods.Count());
     if (pods.GangSucceeded()) {
       Finish(kSucceeded, "Completed",

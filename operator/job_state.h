@@ -50,9 +50,11 @@ struct JobPlanning {
   bool refused = false;  // the job does not go on without a plan
   std::string reason;    // of the condition Planned
   std::string message;
-  std::optional<std::string> config_json;  // of the job's ConfigMap
-  int failures = 0;                        // to read it, in a row
-  std::optional<base::SteadyTime> again;   // when it is read again
+  std::optional<std::string> config_json;  // of the job's ConfigMap, as last read
+  std::string config_error;                // why it could not be read; empty: it could
+  bool reading = false;
+  int failures = 0;             // to read it, in a row
+  base::SteadyTime read_again;  // when it is looked at next
 };
 
 struct JobState {

@@ -4,9 +4,11 @@
 #include <variant>
 
 #include "base/status_macros.h"
+#include "base/strings.h"
 #include "fmt/format.h"
 #include "operator/conditions.h"
 #include "operator/gang_decision.h"
+#include "operator/job_plan.h"
 #include "operator/job_reconciler.h"
 
 namespace asterism::operators {
@@ -21,10 +23,49 @@ bool RefusedForGood(std::string_view reason) {
          reason == wait_reason::kNotAllowed;
 }
 
-void FillRefusal(const Refusal& refusal, PlacementAnswer& answer) {
-  answer.decision =
-      RefusedForGood(refusal.reason) ? PlacementDecision::kNever : PlacementDecision::kNotNow;
+void FillRefusal(const Refusal& refusal, bool for_good, PlacementAnswer& answer) {
+  answer.decision = for_good ? PlacementDecision::kNever : PlacementDecision::kNotNow;
   answer.no_place = {refusal.reason, refusal.message, "", std::nullopt};
+}
+
+// As JobController::RefreshPlan, for a job that has no plan yet.
+JobPlanAnswer PlanOfAsked(const TrainingJob& job, const PlanWish& wish, const GangShape& shape,
+                          const AskedFacts& facts) {
+  if (!wish.error.empty()) {
+    return {.plan = {}, .reason = std::string(plan_reason::kInvalid), .message = wish.error};
+  }
+  JobPlanQuestion question =
+      QuestionOf(job, wish, facts.products, shape, facts.admission.level_names, facts.planner);
+  if (ModelConfigMapOf(wish)) {
+    if (!facts.config_json.ok()) {
+      return {.plan = {},
+              .reason = std::string(plan_reason::kUnreadable),
+              .message = std::string(base::ToStd(facts.config_json.status().message()))};
+    }
+    SetModelConfig(*facts.config_json, question);
+  }
+  return AnswerJobPlan(question);
+}
+
+// Admits once more with the plan, where the job runs by one.
+void AdmitWithPlan(const TrainingJob& job, AskedFacts& facts, AskedJob& asked) {
+  if (asked.admission.refusal || !job.spec.has_model) {
+    return;
+  }
+  const PlanWish wish = WishOf(job);
+  if (!wish.wanted() || wish.mode != PlanMode::kApply) {
+    return;
+  }
+  const JobPlanAnswer answer = PlanOfAsked(job, wish, asked.admission.shape, facts);
+  if (answer.plan.gpus == 0) {
+    asked.admission.refusal = Refusal{std::string(wait_reason::kPlanFailed), answer.message};
+    asked.for_good = NoPlanForGood(answer.reason);
+    return;
+  }
+  facts.admission.plan = &answer.plan;
+  asked.admission = Admit(job, job.status, facts.admission);
+  facts.admission.plan = nullptr;
+  asked.for_good = asked.admission.refusal && RefusedForGood(asked.admission.refusal->reason);
 }
 
 PlacementStatus PlacementOf(const scheduler::Placed& placed, int64_t ranks_per_pod,
@@ -44,11 +85,30 @@ PlacementStatus PlacementOf(const scheduler::Placed& placed, int64_t ranks_per_p
 
 }  // namespace
 
-absl::StatusOr<AskedJob> AdmitAsked(TrainingJob job, const AdmissionFacts& facts) {
+std::optional<ModelConfigMap> ModelMapOfAsked(const TrainingJob& job) {
+  return job.spec.has_model ? ModelConfigMapOf(WishOf(job)) : std::nullopt;
+}
+
+AskedFacts FactsForAsked(const TrainingJob& job, const AdmissionEnvironment& environment,
+                         ProductLevelsCache& levels) {
+  AskedFacts facts{.admission = FactsFor(job, environment)};
+  if (job.spec.has_model) {
+    environment.feed.Refresh();
+    const size_t gpu_slot = facts.admission.resources.Find(job.spec.resource_name)
+                                .value_or(scheduler::PlacementRequest{}.gpu_slot);
+    facts.products = levels.Of(environment.feed.ledger(), gpu_slot);
+    facts.planner = environment.planner;
+  }
+  return facts;
+}
+
+absl::StatusOr<AskedJob> AdmitAsked(TrainingJob job, AskedFacts facts) {
   job.meta.uid = kUidOfNobody;
   job.status = {};
   AskedJob asked{.name = job.meta.Key(), .queue = job.spec.queue};
-  asked.admission = Admit(job, job.status, facts);
+  asked.admission = Admit(job, job.status, facts.admission);
+  asked.for_good = asked.admission.refusal && RefusedForGood(asked.admission.refusal->reason);
+  AdmitWithPlan(job, facts, asked);
   asked.admission.builder.reset();
   if (const size_t rules = RuleCount(asked.admission.fit); rules > kAskedRulesMax) {
     return absl::InvalidArgumentError(
@@ -66,6 +126,7 @@ PlacementQuestion AskPlacement(AskedJob job, absl::Time now, std::span<const std
   feed.Refresh();
   PlacementQuestion question;
   question.admission = std::move(job.admission);
+  question.refused_for_good = job.for_good;
   const GangShape& shape = question.admission.shape;
   question.queued = {.uid = std::string(kUidOfNobody),
                      .name = std::move(job.name),
@@ -97,7 +158,7 @@ absl::StatusOr<PlacementAnswer> AnswerPlacement(const PlacementQuestion& questio
   answer.command_warning = admission.command_warning;
   answer.ignored_fields = admission.ignored_fields;
   if (admission.refusal) {
-    FillRefusal(*admission.refusal, answer);
+    FillRefusal(*admission.refusal, question.refused_for_good, answer);
     return answer;
   }
   answer.effective = {.job_class = std::string(ToString(admission.shape.job_class)),
@@ -117,7 +178,7 @@ absl::StatusOr<PlacementAnswer> AnswerPlacement(const PlacementQuestion& questio
       [&](const scheduler::PlacementRequest& request) { return Place(request, copy.ledger()); });
   answer.decide = clock.SteadyNow() - begin;
   if (decision.refusal) {
-    FillRefusal(*decision.refusal, answer);
+    FillRefusal(*decision.refusal, RefusedForGood(decision.refusal->reason), answer);
   } else if (const auto* placed = std::get_if<scheduler::Placed>(&decision.outcome)) {
     answer.decision = PlacementDecision::kFits;
     answer.effective.gpu_product = placed->product;

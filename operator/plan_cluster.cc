@@ -63,6 +63,17 @@ std::map<std::string, ProductLevels> LevelsByProduct(const scheduler::Ledger& le
   return products;
 }
 
+const std::map<std::string, ProductLevels>& ProductLevelsCache::Of(const scheduler::Ledger& ledger,
+                                                                   size_t gpu_slot) {
+  const uint64_t version = ledger.node_version();
+  if (version_ != version || gpu_slot_ != gpu_slot) {
+    version_ = version;
+    gpu_slot_ = gpu_slot;
+    products_ = LevelsByProduct(ledger, gpu_slot);
+  }
+  return products_;
+}
+
 const planner::GpuSpec* GpuOfProduct(std::string_view product, const PlannerSettings& settings) {
   const auto stated = settings.gpus_by_product.find(std::string(product));
   return stated == settings.gpus_by_product.end() ? planner::FindGpuByProduct(product)

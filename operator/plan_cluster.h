@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,18 @@ struct ProductLevels {
 // By product; nodes without one are left out.
 std::map<std::string, ProductLevels> LevelsByProduct(const scheduler::Ledger& ledger,
                                                      size_t gpu_slot);
+
+// The same as of now: of many questions after a burst of nodes only the first one looks.
+class ProductLevelsCache {
+ public:
+  // Valid until the next call.
+  const std::map<std::string, ProductLevels>& Of(const scheduler::Ledger& ledger, size_t gpu_slot);
+
+ private:
+  std::optional<uint64_t> version_;  // of the ledger's nodes
+  size_t gpu_slot_ = 0;
+  std::map<std::string, ProductLevels> products_;
+};
 
 // Null: nobody knows it.
 const planner::GpuSpec* GpuOfProduct(std::string_view product, const PlannerSettings& settings);

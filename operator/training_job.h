@@ -230,6 +230,7 @@ struct PlanStatus {
   // change.
   std::string spec_digest;
   std::string cluster_digest;
+  std::string model_digest;  // of the ConfigMap's config.json; empty without one
   std::string gpu_product;
   int64_t gpus = 0;                                      // that it uses; 0: there is no plan
   std::vector<std::pair<std::string, int64_t>> degrees;  // in the planner's order

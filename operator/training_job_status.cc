@@ -111,6 +111,7 @@ PlanStatus ParsePlan(const JsonFields& fields) {
   PlanStatus plan;
   plan.spec_digest = StringOf(fields, "specDigest");
   plan.cluster_digest = StringOf(fields, "clusterDigest");
+  plan.model_digest = StringOf(fields, "modelDigest");
   plan.gpu_product = StringOf(fields, "gpuProduct");
   plan.gpus = CountOf(fields, "gpus");
   const JsonFields degrees = fields.Object("degrees");
@@ -272,6 +273,9 @@ json PlanJson(const PlanStatus& plan) {
   }
   Put(part, "specDigest", plan.spec_digest, kDigestBytesMax);
   Put(part, "clusterDigest", plan.cluster_digest, kDigestBytesMax);
+  if (!plan.model_digest.empty()) {
+    Put(part, "modelDigest", plan.model_digest, kDigestBytesMax);
+  }
   Put(part, "gpuProduct", plan.gpu_product, kNameBytesMax);
   Put(part, "gpus", plan.gpus);
   for (const auto& [name, degree] : plan.degrees) {

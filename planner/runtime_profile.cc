@@ -17,18 +17,23 @@ constexpr RuntimeProfile kMegatronProfile = {
 };
 
 // Derived: 2205.05198, table 2 and section 4; fp32 logits and their norm are 4 s b h/t (1 + V/h).
+// The loss is a chain of kernels (core/tensor_parallel/cross_entropy.py): to fp32 6 bytes a logit,
+// maximum 4, difference 8, exponential 8, sum 4, quotient 8; backward product 8, to 16 bits 6.
 constexpr RuntimeProfile kMegatron2022Profile = {
     .name = "Megatron-LM 2022",
     .flash_attention = false,
     .dropout = true,
     .loss_bytes_per_logit = 4,
     .logit_gradient_bytes = 0,
+    .loss_traffic_bytes = 52,
     .fragmentation = {0.0, 0.06, 0.15},
     .context_gigabytes = {1.0, 2.5, 5.0},
 };
 
 // Derived: fp16 weights and gradients, fp32 copy of the gradients at the step: 4 + 16/D; logits
-// fp16, fp32 and gradient: 10; the pipeline engine keeps the output of a stage beside its inputs.
+// fp16, fp32 and gradient: 10; the pipeline engine keeps the output of a stage beside its inputs,
+// sends and receives on the stream that computes, and reduces gradients after the last backward
+// (DeepSpeed 0050fdad, runtime/pipe/engine.py: enable_backward_allreduce is off).
 // Fragmentation and context fitted on bloom, L80 h14400 and L80 h13824 on 320 GPUs (5 rows).
 constexpr RuntimeProfile kDeepSpeedFp16Profile = {
     .name = "Megatron-DeepSpeed, fp16",
@@ -37,7 +42,10 @@ constexpr RuntimeProfile kDeepSpeedFp16Profile = {
     .dropout = false,
     .loss_bytes_per_logit = 10,
     .logit_gradient_bytes = 0,
+    .loss_traffic_bytes = 52,
     .stage_buffer_tensors = 1,
+    .pipeline_overlaps_gradients = false,
+    .waits_for_transfers = true,
     .allocated_error = 0.05,
     .fragmentation = {0.03, 0.07, 0.12},
     .context_gigabytes = {2.5, 4.25, 6.0},
@@ -51,7 +59,10 @@ constexpr RuntimeProfile kDeepSpeedBf16Profile = {
     .dropout = false,
     .loss_bytes_per_logit = 10,
     .logit_gradient_bytes = 0,
+    .loss_traffic_bytes = 52,
     .stage_buffer_tensors = 1,
+    .pipeline_overlaps_gradients = false,
+    .waits_for_transfers = true,
     .allocated_error = 0.05,
     .fragmentation = {0.03, 0.07, 0.12},
     .context_gigabytes = {2.5, 4.25, 6.0},

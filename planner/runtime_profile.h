@@ -17,7 +17,7 @@
 
 namespace asterism::planner {
 
-inline constexpr std::string_view kRuntimeTablesVersion = "2026-11-30";
+inline constexpr std::string_view kRuntimeTablesVersion = "2026-12-01";
 
 enum class Runtime {
   kMegatron,       // Megatron-LM core and Bridge with Transformer Engine, bf16, fp32 gradients
@@ -61,9 +61,16 @@ struct RuntimeProfile {
   double loss_bytes_per_logit = 4;
   double tensor_loss_bytes_per_logit = 0;  // the same with a tensor degree; 0: no difference
   double logit_gradient_bytes = 2;         // alive in the first backward of an MLP
+  double loss_traffic_bytes = 14;          // read and written for a logit, both directions
   int64_t gathered_head_tensors = 0;       // h-wide copies of all tensor ranks' tokens at the loss
   int64_t stage_buffer_tensors = 0;        // h-wide tensors a pipeline engine keeps per micro-batch
   double expert_retained_widths = 0;  // h-wide bytes a token and MoE layer under full recompute
+
+  // Gradients of a pipeline are exchanged while the backward runs; else after it, and all of it is
+  // waited for.
+  bool pipeline_overlaps_gradients = true;
+  // A stage stands still while it sends to and receives from both of its neighbours.
+  bool waits_for_transfers = false;
 
   double allocated_error = 0.03;  // half of the interval of the tensor sum
   Span fragmentation;             // reserved = allocated x (1 + it)

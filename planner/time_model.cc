@@ -1,6 +1,7 @@
 #include "planner/time_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/collective.h"
 #include "planner/flops.h"
@@ -102,7 +103,10 @@ StageTime ForwardOfLayer(const TimeSetting& s, LayerKind kind) {
         s.constants.exposed_exchange * 2 * link.Seconds(RingGatherBytes(d.expert, routed));
   }
   // A GPU that is faster than the host launches its kernels waits for it.
-  time.elementwise += std::max(0.0, s.constants.launch_us * 1e-6 - time.Slot());
+  const double launches = s.constants.launch_us * 1e-6;
+  const double host = launches * (1 + s.constants.host_spread * std::log2(s.tensor));
+  time.elementwise += s.constants.kernel_share * launches;
+  time.elementwise += std::max(0.0, host - time.Slot());
   return time;
 }
 
@@ -130,12 +134,16 @@ void AddLayers(const TimeSetting& s, const StageTime& forward, int64_t count, St
   stage.expert_exchange += layers * (2 + again) * forward.expert_exchange;
 }
 
+// What half_tokens stands for is too few tiles of the output to fill the GPU. Those of the head are
+// as many more as its output is wider.
 double HeadSeconds(const TimeSetting& s) {
-  const double logits = TensorTokens(s.plan) * static_cast<double>(s.model.vocabulary);
+  const auto vocabulary = static_cast<double>(s.model.vocabulary);
+  const double logits = TensorTokens(s.plan) * vocabulary;
+  const double half_tokens = s.constants.half_tokens * std::min(1.0, s.hidden / vocabulary);
   const double rate = s.cluster.gpu.bf16_flops_per_second * s.constants.product_efficiency *
-                      s.tokens / (s.tokens + s.constants.half_tokens);
+                      s.tokens / (s.tokens + half_tokens);
   return 3 * HeadFlops(s.model, s.tokens) / s.tensor / rate +
-         s.constants.loss_bytes_per_logit * logits / MemoryRate(s);
+         s.profile.loss_traffic_bytes * logits / MemoryRate(s);
 }
 
 double DenseParametersOfStage(const TimeSetting& s, const StageBlocks& blocks) {
@@ -181,17 +189,24 @@ void AddDataTerms(const TimeSetting& s, const std::vector<StageBlocks>& stages,
   }
   const Link link = LinkOf(s.cluster, {.ranks = ranks, .stride = d.tensor}, s.constants);
   const double gradient = s.profile.states.gradient_bytes > 0 ? s.profile.states.gradient_bytes : 2;
-  // Gradients once and weights once a step; FSDP gathers twice and reduces in every micro-batch.
+  // Gradients once and weights once a step, or whole gradients twice; FSDP gathers twice and
+  // reduces in every micro-batch.
   const double bytes = s.plan.sharding == Sharding::kFull
                            ? 6 * static_cast<double>(s.plan.MicroBatches())
-                           : gradient + 2;
+                           : gradient + (sharded ? 2 : gradient);
   time.data_exchange =
-      s.constants.exposed_data *
+      ExposedGradients(s.plan, s.profile, s.constants) *
       (RingGatherBytes(ranks, bytes * dense) + RingGatherBytes(expert_ranks, bytes * expert)) /
       link.bytes_per_second;
 }
 
 }  // namespace
+
+double ExposedGradients(const ParallelPlan& plan, const RuntimeProfile& profile,
+                        const TimeConstants& constants) {
+  return plan.degrees.pipeline == 1 || profile.pipeline_overlaps_gradients ? constants.exposed_data
+                                                                           : 1.0;
+}
 
 TimeEstimate EstimateTime(const ModelSpec& model, const ParallelPlan& plan,
                           const ClusterSpec& cluster, const RuntimeProfile& profile,
@@ -225,11 +240,13 @@ TimeEstimate EstimateTime(const ModelSpec& model, const ParallelPlan& plan,
   if (plan.degrees.pipeline > 1) {
     const Link link = LinkOf(
         cluster, {.ranks = 2, .stride = plan.degrees.Gpus() / plan.degrees.pipeline}, constants);
+    // Each tensor rank sends its part, which the receivers gather (2104.04473 section 4.1).
     const double transfer =
-        link.Seconds(2 * ResidualTokens(plan) * s.hidden) - constants.call_us * 1e-6;
-    time.pipeline_exchange = 2 * transfer *
-                             (static_cast<double>(plan.degrees.pipeline - 1) +
-                              micro_batches * chunks * constants.exposed_pipeline);
+        link.Seconds(2 * TensorTokens(plan) * s.hidden) - constants.call_us * 1e-6;
+    const double exposed = profile.waits_for_transfers ? 2 : constants.exposed_pipeline;
+    time.pipeline_exchange =
+        2 * transfer *
+        (static_cast<double>(plan.degrees.pipeline - 1) + micro_batches * chunks * exposed);
   }
   AddDataTerms(s, stages, time);
   time.other = constants.step_seconds;

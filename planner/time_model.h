@@ -11,7 +11,9 @@
 //          stages + exposed exchange of gradients + optimizer + a constant
 // (2104.04473 section 2.2; reference section 4.5). Backward is twice forward; full recompute adds
 // a forward with its exchanges, selective the attention. A product runs at
-// e x w/(w + w_half) x T/(T + T_half) of the peak, w the hidden width of a tensor rank.
+// e x w/(w + w_half) x T/(T + T_half) of the peak, w the hidden width of a tensor rank. A layer
+// takes at least what the slowest host of a tensor group needs to launch its kernels. What a
+// framework hides of transfers and gradients stands in its profile (planner/runtime_profile.h).
 // Seconds are for homogenous, undisturbed GPUs; balanced routing.
 //
 // Preconditions: CheckModel, CheckDegrees, CheckCluster passed. Thread-safety: pure.
@@ -59,6 +61,10 @@ struct TimeEstimate {
     return steady + fill + pipeline_exchange + data_exchange + optimizer + other;
   }
 };
+
+// The share of the exchange of gradients and weights that a step waits for, 0 to 1.
+double ExposedGradients(const ParallelPlan& plan, const RuntimeProfile& profile,
+                        const TimeConstants& constants);
 
 TimeEstimate EstimateTime(const ModelSpec& model, const ParallelPlan& plan,
                           const ClusterSpec& cluster, const RuntimeProfile& profile,

@@ -5,6 +5,7 @@
 #include "planner/collective.h"
 #include "planner/layer_activation.h"
 #include "planner/stage_layout.h"
+#include "planner/time_model.h"
 
 namespace asterism::planner {
 namespace {
@@ -73,9 +74,9 @@ class TrafficCounter {
   }
 
   void CountPipeline(GroupTraffic& traffic) const {
-    Set(traffic, 2 * ResidualTokens(plan_) * static_cast<double>(model_.hidden),
+    Set(traffic, 2 * TensorTokens(plan_) * static_cast<double>(model_.hidden),
         2 * micro_batches_ * static_cast<double>(plan_.virtual_stages),
-        constants_.exposed_pipeline);
+        profile_.waits_for_transfers ? 1 : constants_.exposed_pipeline);
   }
 
   void CountExpert(GroupTraffic& traffic) const {
@@ -109,8 +110,10 @@ class TrafficCounter {
   void CountStates(GroupTraffic& traffic, double parameters) const {
     const bool full = plan_.sharding == Sharding::kFull;
     const double gradient = profile_.states.gradient_bytes > 0 ? profile_.states.gradient_bytes : 2;
-    const double bytes = RingGatherBytes(traffic.ranks, parameters * (full ? 6 : gradient + 2));
-    Set(traffic, bytes / layers_, layers_ * (full ? micro_batches_ : 1), constants_.exposed_data);
+    const double back = plan_.sharding == Sharding::kNone ? gradient : 2;
+    const double bytes = RingGatherBytes(traffic.ranks, parameters * (full ? 6 : gradient + back));
+    Set(traffic, bytes / layers_, layers_ * (full ? micro_batches_ : 1),
+        ExposedGradients(plan_, profile_, constants_));
   }
 
   const ModelSpec& model_;

@@ -32,6 +32,12 @@ json MegatronJob(const std::vector<std::string>& more_words = {}) {
   return spec;
 }
 
+json LlamaConfig(int layers) {
+  return {{"model_type", "llama"},     {"num_hidden_layers", layers}, {"hidden_size", 4096},
+          {"num_attention_heads", 32}, {"num_key_value_heads", 8},    {"intermediate_size", 14336},
+          {"vocab_size", 128256},      {"tie_word_embeddings", false}};
+}
+
 class JobPlanningTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -247,16 +253,67 @@ TEST_F(JobPlanningTest, TheConfigMapOfTheModelIsRead) {
   cluster_.CreateJob("llama", 64, spec);
   ASSERT_TRUE(Waits("llama", "PlanFailed"));
   EXPECT_EQ(Planned("llama")["reason"], "ModelUnreadable");
-  const json config = {{"model_type", "llama"},    {"num_hidden_layers", 32},
-                       {"hidden_size", 4096},      {"num_attention_heads", 32},
-                       {"num_key_value_heads", 8}, {"intermediate_size", 14336},
-                       {"vocab_size", 128256},     {"tie_word_embeddings", false}};
   json map = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}};
   map["metadata"] = {{"name", "llama-config"}, {"namespace", "research"}};
-  map["data"]["config.json"] = config.dump();
+  map["data"]["config.json"] = LlamaConfig(32).dump();
   cluster_.server().Put(kube::kConfigMaps, map);
   ASSERT_TRUE(Runs("llama")) << cluster_.StatusOf("llama").dump(1);
   EXPECT_EQ(Planned("llama")["reason"], "Applied");
+}
+
+// A plan that nothing runs with follows the ConfigMap; pods keep theirs, and the job says so.
+TEST_F(JobPlanningTest, AChangedConfigMapIsPlannedAnewUntilPodsRun) {
+  const auto put = [&](const json& config) {
+    json map = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}};
+    map["metadata"] = {{"name", "llama-config"}, {"namespace", "research"}};
+    map["data"]["config.json"] = config.dump();
+    cluster_.server().Put(kube::kConfigMaps, map);
+  };
+  put(LlamaConfig(32));
+  cluster_.CreateJob("whole", 128);
+  ASSERT_TRUE(Runs("whole"));
+  json spec = MegatronJob();
+  spec["model"].erase("preset");
+  spec["model"]["huggingFaceConfigMap"] = {{"name", "llama-config"}};
+  cluster_.CreateJob("llama", 64, spec);
+  ASSERT_TRUE(Waits("llama", "NoCapacity"));
+  const json first = PlanOf("llama");
+  ASSERT_NE(first.value("modelDigest", ""), "");
+  put(LlamaConfig(16));
+  ASSERT_TRUE(cluster_.RunUntil(
+      [&] { return PlanOf("llama").value("modelDigest", "") != first["modelDigest"]; }));
+  const json second = PlanOf("llama");
+  EXPECT_LT(second["memoryBytes"]["allocated"], first["memoryBytes"]["allocated"]);
+  EXPECT_EQ(Planned("llama")["reason"], "Applied");
+
+  // One that cannot be read keeps the plan of what was read.
+  cluster_.server().Remove(kube::kConfigMaps, {"research", "llama-config"});
+  cluster_.Run(absl::Minutes(2));
+  EXPECT_EQ(PlanOf("llama"), second);
+  cluster_.KillController("a");
+  cluster_.StartController("b");
+  cluster_.DeleteJob("whole");
+  ASSERT_TRUE(Runs("llama")) << cluster_.StatusOf("llama").dump(1);
+  EXPECT_EQ(PlanOf("llama"), second);
+
+  const std::vector<std::string> command = CommandOf("llama");
+  put(LlamaConfig(24));
+  ASSERT_TRUE(cluster_.RunUntil([&] { return Planned("llama")["reason"] == "ModelChanged"; },
+                                absl::Minutes(10)));
+  EXPECT_EQ(Planned("llama")["status"], "True");
+  EXPECT_THAT(Planned("llama")["message"].get<std::string>(),
+              HasSubstr("ConfigMap \"llama-config\" says something else since"));
+  // Also over a restart of the gang.
+  cluster_.EndPod(cluster_.PodsOf("llama").begin()->first, 1);
+  ASSERT_TRUE(cluster_.RunUntil([&] {
+    return cluster_.StateOf("llama") == "Running" &&
+           cluster_.StatusOf("llama")["placement"]["epoch"] == 2;
+  }));
+  EXPECT_EQ(PlanOf("llama"), second);
+  EXPECT_EQ(CommandOf("llama"), command);
+  put(LlamaConfig(16));
+  ASSERT_TRUE(cluster_.RunUntil([&] { return Planned("llama")["reason"] == "Applied"; },
+                                absl::Minutes(10)));
 }
 
 TEST_F(JobPlanningTest, AnUnknownProductIsNamedUntilTheConfigurationKnowsIt) {

@@ -132,6 +132,89 @@ TEST_F(PlacementServiceTest, ADryRunIsNeverWrong) {
   EXPECT_LT(placed, 40);
 }
 
+nlohmann::json ModelSpec(const nlohmann::json& plan) {
+  return {{"framework", "MegatronLM"},
+          {"model", {{"preset", "llama-3-8b"}, {"globalBatchSize", 128}, {"sequenceLength", 8192}}},
+          {"plan", plan}};
+}
+
+// A job with a model asks for what its plan asks for: so many pods, one product, groups together.
+TEST_F(PlacementServiceTest, ADryRunOfAJobWithAModelIsThatOfItsPlan) {
+  base::Rng rng(11);
+  int placed = 0;
+  for (int i = 0; i < 12; ++i) {
+    // 128 sequences do not divide by all of these: some plans leave spares.
+    const int gpus = 8 * static_cast<int>(1 + rng.Below(9));
+    nlohmann::json plan = {{"maxSpareGpus", 16}};
+    if (rng.Chance(0.5) && gpus >= 32) {
+      plan["pipeline"] = 2;
+    }
+    const nlohmann::json spec = ModelSpec(plan);
+    const std::string name = "job" + std::to_string(i);
+    const v1::Decision decision = Place(gpus, spec);
+    cluster_.CreateJob(name, gpus, spec);
+    cluster_.Run(absl::Seconds(5));
+    const nlohmann::json status = cluster_.StatusOf(name);
+    if (decision.outcome() == v1::Decision::PLACED) {
+      ++placed;
+      ASSERT_EQ(cluster_.StateOf(name), "Running") << i << status.dump(1);
+      EXPECT_EQ(decision.effective().pods(), status["effective"]["pods"]) << i;
+      ASSERT_EQ(static_cast<size_t>(decision.placement().runs_size()),
+                status["placement"]["runs"].size());
+      for (int run = 0; run < decision.placement().runs_size(); ++run) {
+        EXPECT_EQ(decision.placement().runs(run).nodes(),
+                  status["placement"]["runs"][static_cast<size_t>(run)]["nodes"])
+            << i;
+      }
+    } else {
+      EXPECT_EQ(decision.reason(), status["waiting"]["reason"]) << i;
+      EXPECT_EQ(decision.message(), status["waiting"]["message"]) << i;
+      cluster_.DeleteJob(name);
+    }
+    if (rng.Chance(0.6)) {
+      const std::string ended = "job" + std::to_string(rng.Below(static_cast<uint64_t>(i) + 1));
+      if (!cluster_.Job(ended).is_null()) {
+        cluster_.DeleteJob(ended);
+      }
+    }
+    cluster_.Run(absl::Seconds(5));
+  }
+  EXPECT_GT(placed, 3);
+}
+
+TEST_F(PlacementServiceTest, WhatCannotBePlannedIsNotPlaced) {
+  nlohmann::json spec = ModelSpec({{"maxSpareGpus", 16}});
+  const v1::Decision spares = Place(72, spec);
+  ASSERT_EQ(spares.outcome(), v1::Decision::PLACED) << spares.message();
+  EXPECT_EQ(spares.effective().pods(), 8) << "the plan leaves one pod to others";
+  spec["model"]["preset"] = "llama-3-70b";
+  const v1::Decision small = Place(8, spec);
+  EXPECT_EQ(small.outcome(), v1::Decision::NEVER);
+  EXPECT_EQ(small.reason(), "PlanFailed");
+  EXPECT_THAT(small.message(), HasSubstr("GPUs or more"));
+
+  spec["model"].erase("preset");
+  spec["model"]["huggingFaceConfigMap"] = {{"name", "llama-config"}};
+  const v1::Decision unread = Place(64, spec);
+  EXPECT_EQ(unread.outcome(), v1::Decision::NOT_NOW);
+  EXPECT_EQ(unread.reason(), "PlanFailed");
+  EXPECT_THAT(unread.message(), HasSubstr("\"llama-config\" cannot be read"));
+  const nlohmann::json config = {{"model_type", "llama"},    {"num_hidden_layers", 32},
+                                 {"hidden_size", 4096},      {"num_attention_heads", 32},
+                                 {"num_key_value_heads", 8}, {"intermediate_size", 14336},
+                                 {"vocab_size", 128256},     {"tie_word_embeddings", false}};
+  nlohmann::json map = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}};
+  map["metadata"] = {{"name", "llama-config"}, {"namespace", "research"}};
+  map["data"]["config.json"] = config.dump();
+  cluster_.server().Put(kube::kConfigMaps, map);
+  EXPECT_EQ(Place(64, spec).outcome(), v1::Decision::PLACED);
+  spec["model"]["huggingFaceConfigMap"]["name"] = "../secrets/key";
+  EXPECT_THAT(Place(64, spec).message(), HasSubstr("no object has such a name"));
+  // Advice does not change where a job goes.
+  spec["plan"]["mode"] = "Advise";
+  EXPECT_EQ(Place(64, spec).outcome(), v1::Decision::PLACED);
+}
+
 TEST_F(PlacementServiceTest, SaysWhyNotNowAndWhyNever) {
   Start("hog", 8 * 14);
   const v1::Decision later = Place(64);

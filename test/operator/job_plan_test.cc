@@ -145,6 +145,10 @@ TEST(JobPlan, ItIsTheSameForTheSameQuestion) {
       Asked(ModelSpecOf(64), {.links = {{}, {.gigabytes_per_second = 400}}});
   EXPECT_FALSE(SamePlanAsked(answer.plan, faster, /*has_run=*/false));
   EXPECT_TRUE(SamePlanAsked(answer.plan, faster, /*has_run=*/true));
+  JobPlanQuestion changed = question;
+  SetModelConfig("{}", changed);
+  EXPECT_FALSE(SamePlanAsked(answer.plan, changed, /*has_run=*/false));
+  EXPECT_TRUE(SamePlanAsked(answer.plan, changed, /*has_run=*/true));
   EXPECT_FALSE(SamePlanAsked({}, question, /*has_run=*/true));
 }
 

@@ -77,18 +77,23 @@ TEST_F(AccuracyTest, MeansOfRealClustersKeepTheirBudgets) {
 // Figures that must not get worse; those that miss their budget are in docs/planner-accuracy.md.
 TEST_F(AccuracyTest, TimesThatKeepTheirBudgetsGoOnDoingSo) {
   const TimeReport report = MeasureTime(*file_);
+  constexpr size_t npos = std::string::npos;
   int judged = 0;
   for (const AccuracyFigure& figure : report.figures) {
-    const bool kept = figure.name.find("G6 time dgxc") == 0 ||
-                      figure.name.find("G6 time simumax") == 0 ||
-                      figure.name.find("G6 time kort22") == 0 ||
-                      figure.name.find("G6 time mlperf") == 0 || figure.name.find("G18") == 0;
+    const bool kept =
+        figure.name.find("G6 time dgxc") == 0 || figure.name.find("G6 time simumax") == 0 ||
+        figure.name.find("G6 time kort22") == 0 || figure.name.find("G6 time mlperf") == 0 ||
+        figure.name.find("G6 time bloom") == 0 || figure.name.find("G6 time vtrain-s") == 0 ||
+        figure.name.find("multi-node groups, mean top-1 regret") != npos ||
+        figure.name.find("multi-node groups, worst top-1 regret") != npos ||
+        figure.name.find("single-node groups, 1 - mean tau") != npos ||
+        figure.name.find("G18") == 0;
     if (kept && figure.budget.has_value()) {
       EXPECT_LE(figure.value, *figure.budget) << figure.name;
       ++judged;
     }
   }
-  EXPECT_GE(judged, 12);
+  EXPECT_GE(judged, 17);
 }
 
 // The table is what its rows say, and not edited by hand.

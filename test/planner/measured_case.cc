@@ -220,6 +220,19 @@ absl::Status ReadPlan(const MeasuredRow& row, MeasuredCase& measured) {
   return absl::OkStatus();
 }
 
+// Gigabytes a second and GPU between nodes, of the machine that the rows were measured on.
+double NetworkOf(const MeasuredRow& row) {
+  const std::string family = row.Family();
+  if (family == "bloom") {
+    return 6.25;  // four Omni-Path adapters of 100 Gb/s for eight GPUs (2211.05100 section 3.4.1)
+  }
+  if (family == "vtrain") {
+    return 12.5;  // four HDR adapters of 200 Gb/s for eight GPUs
+  }
+  const std::string& name = row.Text("gpu");
+  return Contains(name, "A100") ? 25 : name == "GB300" || name == "B300" ? 100 : 50;
+}
+
 // Eight GPUs a node, but for racks of 72 and for KempnerForge's nodes of four.
 ClusterSpec ClusterOf(const MeasuredRow& row) {
   const std::string& name = row.Text("gpu");
@@ -229,11 +242,10 @@ ClusterSpec ClusterOf(const MeasuredRow& row) {
   }
   const bool rack = name == "GB200" || name == "GB300";
   const int64_t node = rack ? 72 : row.Family() == "kempner" ? 4 : 8;
-  const double network = Contains(name, "A100") ? 25 : name == "GB300" || name == "B300" ? 100 : 50;
   ClusterSpec cluster;
   cluster.gpu = *gpu;
   cluster.levels.push_back({"node", node, gpu->nvlink_gigabytes_per_second, 0});
-  cluster.levels.push_back({"cluster", kDegreeMax, network, 0});
+  cluster.levels.push_back({"cluster", kDegreeMax, NetworkOf(row), 0});
   return cluster;
 }
 
@@ -366,10 +378,13 @@ bool IsTimeCalibration(const MeasuredRow& row) {
       // Both recompute modes of two sizes.
       "kort22-22/t-full", "kort22-22/t-sel", "kort22-530/t-full", "kort22-530/t-sel", "bloom-025",
       "bloom-037", "bloom-040", "bloom-043", "bloom-045", "bloom-088", "bloom-096", "bloom-101",
-      "vtrain-m-002", "vtrain-m-006", "vtrain-m-010", "vtrain-m-019", "vtrain-m-024",
-      "vtrain-m-046", "vtrain-m-056", "vtrain-m-072", "vtrain-s-0023", "vtrain-s-0517",
-      "vtrain-s-0379", "vtrain-s-0762", "vtrain-s-0908", "vtrain-s-0671", "vtrain-s-0722",
-      "vtrain-s-0405"};
+      // vtrain: a row of each pair of degrees, widths, micro-batches and depths in turn, the first
+      // of
+      // the file that has them.
+      "vtrain-m-002", "vtrain-m-010", "vtrain-m-019", "vtrain-m-024", "vtrain-m-046",
+      "vtrain-m-056", "vtrain-m-072", "vtrain-m-079", "vtrain-s-0487", "vtrain-s-0073",
+      "vtrain-s-0297", "vtrain-s-0086", "vtrain-s-0083", "vtrain-s-0527", "vtrain-s-0156",
+      "vtrain-s-0508"};
   return std::find(std::begin(kRuns), std::end(kRuns), row.Run()) != std::end(kRuns) ||
          std::find(std::begin(kRuns), std::end(kRuns), row.id()) != std::end(kRuns);
 }

@@ -256,6 +256,8 @@ struct RankingGate {
 void AddRankingGate(const std::vector<RankingGroup>& groups, const RankingGate& gate,
                     TimeReport& report) {
   double count = 0;
+  double close = 0;
+  double pairs = 0;
   double tau = 0;
   double regret = 0;
   double worst = 0;
@@ -268,6 +270,12 @@ void AddRankingGate(const std::vector<RankingGroup>& groups, const RankingGate& 
     }
     count += 1;
     tau += KendallTau(group.predicted, group.measured);
+    for (size_t i = 0; i < group.measured.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        close += std::abs(std::log(group.measured[i] / group.measured[j])) < 0.03;
+        pairs += 1;
+      }
+    }
     const double picked = group.measured[SmallestOf(group.predicted)];
     const double lost = picked / group.measured[SmallestOf(group.measured)] - 1;
     regret += lost;
@@ -282,6 +290,8 @@ void AddRankingGate(const std::vector<RankingGroup>& groups, const RankingGate& 
   const std::string name = fmt::format("G8 ranking, {} groups", gate.name);
   auto& figures = report.figures;
   figures.push_back({name + ", groups", "groups", count, std::nullopt});
+  figures.push_back(
+      {name + ", pairs closer than the noise of 3 %", "%", 100 * close / pairs, std::nullopt});
   figures.push_back({name + ", 1 - mean tau", "", 1 - tau / count, 1 - gate.tau});
   figures.push_back({name + ", mean top-1 regret", "%", 100 * regret / count, 2});
   figures.push_back({name + ", worst top-1 regret", "%", 100 * worst, gate.worst_regret});

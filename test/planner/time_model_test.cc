@@ -173,6 +173,78 @@ TEST(TimeModel, Fp8IsFasterOnlyWhereTheGpuHasIt) {
   EXPECT_DOUBLE_EQ(fp8, Estimate(model, plan, ampere).Seconds());
 }
 
+TimeEstimate EstimateWith(Runtime runtime, const ParallelPlan& plan) {
+  return EstimateTime(*FindModelPreset("llama-3-70b"), plan, Hopper(), ProfileOf(runtime),
+                      ShippedConstants());
+}
+
+// DeepSpeed's pipeline engine reduces gradients after the last backward, and its stages wait for
+// each transfer.
+TEST(TimeModel, WhatAPipelineEngineDoesNotHideIsWaitedFor) {
+  const ParallelPlan plan = SomePlan();
+  const TimeEstimate hidden = EstimateWith(Runtime::kMegatron, plan);
+  const TimeEstimate waited = EstimateWith(Runtime::kDeepSpeedBf16, plan);
+  const double bytes = (6.0 + 2) / (4 + 2);  // its gradients are fp32 beside bf16
+  EXPECT_NEAR(waited.data_exchange, hidden.data_exchange * bytes / ShippedConstants().exposed_data,
+              1e-9);
+  EXPECT_GT(waited.pipeline_exchange, 3 * hidden.pipeline_exchange);
+  ParallelPlan one_stage = plan;
+  one_stage.degrees = {.tensor = 4, .data = 16};
+  EXPECT_NEAR(EstimateWith(Runtime::kDeepSpeedBf16, one_stage).data_exchange,
+              EstimateWith(Runtime::kMegatron, one_stage).data_exchange * bytes, 1e-9);
+}
+
+TEST(TimeModel, WholeGradientsAreExchangedTwice) {
+  ParallelPlan plan = SomePlan();
+  const double sharded = EstimateWith(Runtime::kMegatron, plan).data_exchange;
+  plan.sharding = Sharding::kNone;
+  EXPECT_NEAR(EstimateWith(Runtime::kMegatron, plan).data_exchange, sharded * (4 + 4) / (4 + 2),
+              1e-9);
+}
+
+// 2104.04473 section 4.1: each tensor rank sends its part, with or without sequence parallelism.
+TEST(TimeModel, TensorRanksShareATransfer) {
+  ParallelPlan plan = SomePlan();
+  const double split = EstimateWith(Runtime::kMegatron, plan).pipeline_exchange;
+  plan.sequence_parallel = false;
+  EXPECT_DOUBLE_EQ(EstimateWith(Runtime::kMegatron, plan).pipeline_exchange, split);
+}
+
+TEST(TimeModel, ALayerTakesWhatTheSlowestHostNeeds) {
+  ModelSpec small = *FindModelPreset("llama-3-8b");
+  small.hidden = 512;
+  small.ffn = 1024;
+  ParallelPlan plan;
+  plan.sequence = 128;
+  plan.global_batch = 1;
+  const auto layer = [&](int64_t tensor) {
+    plan.degrees.tensor = tensor;
+    const StageTime stage = Estimate(small, plan).stages.front();
+    return (stage.Slot() - stage.head) / (3.0 * static_cast<double>(small.layers));
+  };
+  const double host = ShippedConstants().launch_us * 1e-6;
+  EXPECT_NEAR(layer(1), host, 1e-9);
+  EXPECT_GT(layer(8), layer(2));
+  // A pass that exchanges waits once more for nobody: two thirds of its exchanges count.
+  EXPECT_NEAR(layer(8), host * (1 + 3 * ShippedConstants().host_spread), 0.1 * host);
+}
+
+// The head's output is many times wider than a layer's, so that few tokens fill the GPU.
+TEST(TimeModel, TheHeadNeedsFewerTokensThanALayer) {
+  ParallelPlan plan = SomePlan();
+  plan.degrees = {.data = 64};
+  plan.sequence = 256;
+  const ModelSpec model = *FindModelPreset("llama-3-70b");
+  const TimeEstimate few = Estimate(model, plan);
+  plan.micro_batch = 64;
+  plan.global_batch = 64 * 64;
+  const TimeEstimate many = Estimate(model, plan);
+  const double layers = 64 * few.stages[0].products / many.stages[0].products;
+  const double head = 64 * few.stages[0].head / many.stages[0].head;
+  EXPECT_GT(layers, 1.5);
+  EXPECT_LT(head, 1.1);
+}
+
 TEST(Calibrate, FindsConstantsThatMadeTheTimes) {
   const ModelSpec model = *FindModelPreset("llama-3-70b");
   const ClusterSpec cluster = Hopper();

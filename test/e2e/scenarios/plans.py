@@ -111,6 +111,26 @@ def a_model_in_a_config_map_is_planned(cluster):
 
 
 @scenario()
+def a_plan_follows_the_config_map_until_pods_run(cluster):
+    def write(layers):
+        body = {"kind": "ConfigMap", "metadata": {"name": "changing", "namespace": cluster.namespace},
+                "data": {"config.json": json.dumps(_CONFIG | {"num_hidden_layers": layers})}}
+        cluster.rig.kubectl("apply", "--server-side", "--filename", "-", text=json.dumps({"apiVersion": "v1"} | body))
+
+    write(32)
+    cluster.defer(lambda: cluster.api.delete("ConfigMap", "changing", cluster.namespace))
+    hog = cluster.fill(free_nodes=0, name="hog")
+    job = _submit(cluster, "follows", model=_model(huggingFaceConfigMap={"name": "changing"}))
+    job.wait_waiting("NoCapacity")
+    before = job.status()["plan"]
+    write(16)
+    job.wait(lambda: job.status()["plan"]["modelDigest"] != before["modelDigest"], "the new file is planned")
+    require(job.status()["plan"]["memoryBytes"]["device"] < before["memoryBytes"]["device"], "half of the layers take less")
+    hog.delete()
+    _require_plan(job.wait_state("Running"), [])
+
+
+@scenario()
 def a_killed_controller_comes_back_to_the_plan_it_had(cluster):
     for number in range(3):
         job = _submit(cluster, f"killed-{number}", gpus=256)
