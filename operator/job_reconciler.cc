@@ -619,6 +619,9 @@ class Decider {
       DecideCreate(pods);
       DecideProgress();
       TakeProgress(pods);
+    } else {
+      // Its next pod does not exist yet, and is not lost for that.
+      Set(kBound, "False", "Moving");
     }
   }
 
