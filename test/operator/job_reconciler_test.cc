@@ -473,6 +473,21 @@ TEST_F(JobReconcilerTest, ARefusalAfterTheLastBindMovesTheBlockAndRestartsNothin
   EXPECT_THAT(decision.create, ElementsAre(1u));
 }
 
+TEST_F(JobReconcilerTest, SparesGoWithThePlacement) {
+  Place();
+  status_.placement.spares = {{{"node-8", "node-9"}, 1}, {{"node-7"}, 2}};
+  const std::vector<scheduler::Spare> spares = SparesOf(status_.placement);
+  EXPECT_THAT(spares, ElementsAre(scheduler::Spare{"node-8", 1}, scheduler::Spare{"node-9", 1},
+                                  scheduler::Spare{"node-7", 2}));
+  EXPECT_EQ(SpareRunsOf(spares), status_.placement.spares);
+  AddAllPods("Running");
+  seen_.shape.spares = 3;
+  EXPECT_EQ(Decide().status.effective.spares, 3);
+  EXPECT_EQ(Decide().status.placement.spares.size(), 2u);
+  job_.spec.suspend = true;
+  EXPECT_THAT(Decide().status.placement.spares, IsEmpty());
+}
+
 TEST_F(JobReconcilerTest, SuspendTakesEverythingBack) {
   Place();
   Set(kBound);
