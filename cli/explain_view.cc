@@ -202,6 +202,23 @@ class Explainer {
     if (shown < count) {
       Field("", fmt::format("and {} runs more (-o wide shows them)", count - shown), Tone::kFaint);
     }
+    AddSpares();
+  }
+
+  void AddSpares() {
+    std::vector<std::string> nodes;
+    for (const operators::SpareRun& run : status_.placement.spares) {
+      nodes.insert(nodes.end(), run.nodes.begin(), run.nodes.end());
+    }
+    const auto held = static_cast<int64_t>(nodes.size());
+    const int64_t wanted = status_.effective.spares;
+    if (HasEnded(job_) || (held == 0 && wanted == 0)) {
+      return;
+    }
+    const std::string count =
+        held == wanted ? fmt::format("{}", held) : fmt::format("{} of {}", held, wanted);
+    Field("spares", held == 0 ? fmt::format("{}: no other node has room", count)
+                              : fmt::format("{}: {}", count, operators::FormatNodeRanges(nodes)));
   }
 
   void AddTimings() {
@@ -294,6 +311,11 @@ ordered_json PlacementJsonOf(const operators::PlacementStatus& placement) {
                               {"firstRank", run.first_rank},
                               {"ranks", run.ranks},
                               {"epoch", run.epoch}});
+  }
+  object["spares"] = ordered_json::array();
+  for (const operators::SpareRun& run : placement.spares) {
+    object["spares"].push_back(
+        {{"nodes", operators::FormatNodeRanges(run.nodes)}, {"epoch", run.epoch}});
   }
   return object;
 }

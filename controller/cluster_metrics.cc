@@ -24,8 +24,8 @@ const char* StateOf(const DomainUse& use) {
 
 ClusterMetrics::ClusterMetrics(base::MetricRegistry& registry)
     : gpus_(registry.AddGauge("asterism_gpus",
-                              "GPUs by state: free; held; faulty: on a node that nobody may use. "
-                              "Zero on a standby.",
+                              "GPUs by state: free; held; spare: kept for a gang that may lose "
+                              "a pod; faulty: on a node that nobody may use. Zero on a standby.",
                               {"state"})),
       domains_(registry.AddGauge("asterism_domains",
                                  "Domains of a level by state: free: all GPUs are; partial: some "
@@ -60,9 +60,7 @@ void ClusterMetrics::Update(const scheduler::LedgerView& view,
       ++domains[{name, state}];
       in_free_domains += state == "free" ? use.gpus.free : 0;
       most = std::max(most, use.gpus.free);
-      sum.free += use.gpus.free;
-      sum.held += use.gpus.held;
-      sum.faulty += use.gpus.faulty;
+      sum.Add(use.gpus);
     }
     largest[{name}] = static_cast<double>(most);
     fragmentation[{name}] =
@@ -71,6 +69,7 @@ void ClusterMetrics::Update(const scheduler::LedgerView& view,
     // Each level has every node, so each gives the same sums.
     gpus = {{{"free"}, static_cast<double>(sum.free)},
             {{"held"}, static_cast<double>(sum.held)},
+            {{"spare"}, static_cast<double>(sum.spare)},
             {{"faulty"}, static_cast<double>(sum.faulty)}};
   }
   base::SetAll(gpus_, gpus);

@@ -105,17 +105,14 @@ json GpuSums(const scheduler::LedgerView& view, const std::vector<std::string>& 
   const DomainUses uses = MeasureDomains(view, gpu_resources);
   if (!uses.empty()) {
     for (const DomainUse& use : uses.back()) {
-      sum.total += use.gpus.total;
-      sum.free += use.gpus.free;
-      sum.held += use.gpus.held;
-      sum.faulty += use.gpus.faulty;
+      sum.Add(use.gpus);
     }
   }
   json gpus = json::object();
   gpus["total"] = sum.total;
   gpus["free"] = sum.free;
   gpus["held"] = sum.held;
-  gpus["spare"] = 0;
+  gpus["spare"] = sum.spare;
   gpus["faulty"] = sum.faulty;
   return gpus;
 }

@@ -17,6 +17,20 @@ std::vector<size_t> GpuSlots(const scheduler::LedgerView& view,
   return slots;
 }
 
+// By node, of all gangs.
+std::vector<int64_t> SpareGpus(const scheduler::LedgerView& view) {
+  std::vector<int64_t> spare(view.nodes.size(), 0);
+  for (const auto& [uid, gang] : view.gangs) {
+    for (const scheduler::Spare& each : gang->spares) {
+      if (const topology::NodeId node = view.cluster->FindNode(each.node);
+          node.valid() && node.index() < spare.size()) {
+        spare[node.index()] += gang->gpus_per_block;
+      }
+    }
+  }
+  return spare;
+}
+
 DomainGpus GpusOf(const scheduler::NodeView& node, const std::vector<size_t>& slots) {
   DomainGpus gpus;
   for (const size_t slot : slots) {
@@ -32,6 +46,14 @@ DomainGpus GpusOf(const scheduler::NodeView& node, const std::vector<size_t>& sl
 
 }  // namespace
 
+void DomainGpus::Add(const DomainGpus& other) {
+  total += other.total;
+  free += other.free;
+  held += other.held;
+  spare += other.spare;
+  faulty += other.faulty;
+}
+
 DomainUses MeasureDomains(const scheduler::LedgerView& view,
                           const std::vector<std::string>& gpu_resources) {
   if (view.cluster == nullptr) {
@@ -39,19 +61,19 @@ DomainUses MeasureDomains(const scheduler::LedgerView& view,
   }
   const topology::Cluster& cluster = *view.cluster;
   const std::vector<size_t> slots = GpuSlots(view, gpu_resources);
+  const std::vector<int64_t> spare = SpareGpus(view);
   DomainUses uses(cluster.level_count());
   for (size_t level = 0; level < uses.size(); ++level) {
     uses[level].resize(cluster.domain_count(level));
   }
   for (size_t index = 0; index < view.nodes.size() && index < cluster.node_count(); ++index) {
     const scheduler::NodeView& node = view.nodes[index];
-    const DomainGpus gpus = GpusOf(node, slots);
+    DomainGpus gpus = GpusOf(node, slots);
+    gpus.spare = std::clamp<int64_t>(spare[index], 0, gpus.held);
+    gpus.held -= gpus.spare;
     for (size_t level = 0; level < uses.size(); ++level) {
       DomainUse& use = uses[level][cluster.DomainOf(level, topology::NodeId(index)).index()];
-      use.gpus.total += gpus.total;
-      use.gpus.free += gpus.free;
-      use.gpus.held += gpus.held;
-      use.gpus.faulty += gpus.faulty;
+      use.gpus.Add(gpus);
       ++use.nodes;
       use.unusable_nodes += node.usable ? 0 : 1;
     }

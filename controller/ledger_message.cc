@@ -25,6 +25,7 @@ void FillGpus(const DomainGpus& from, v1::Gpus& gpus) {
   gpus.set_total(from.total);
   gpus.set_free(from.free);
   gpus.set_held(from.held);
+  gpus.set_spare(from.spare);
   gpus.set_faulty(from.faulty);
 }
 
@@ -42,6 +43,11 @@ void FillGang(const GangView& from, v1::Gang& gang) {
     nodes.push_back(block.node);
   }
   gang.set_nodes(operators::FormatNodeRanges(nodes));
+  nodes.clear();
+  for (const scheduler::Spare& spare : from.spares) {
+    nodes.push_back(spare.node);
+  }
+  gang.set_spare_nodes(operators::FormatNodeRanges(nodes));
 }
 
 void FillDomain(const Cluster& cluster, size_t level, DomainId id, const DomainUse& use,
@@ -108,10 +114,7 @@ absl::Status FillLedger(const LedgerView& view, const std::vector<std::string>& 
   DomainGpus all;
   // Of the last level: one, or the nodes where there is no other level.
   for (const DomainUse& use : uses.empty() ? std::vector<DomainUse>() : uses.back()) {
-    all.total += use.gpus.total;
-    all.free += use.gpus.free;
-    all.held += use.gpus.held;
-    all.faulty += use.gpus.faulty;
+    all.Add(use.gpus);
   }
   FillGpus(all, *response.mutable_gpus());
   response.set_gang_count(static_cast<int64_t>(view.gangs.size()));

@@ -60,12 +60,17 @@ ordered_json GangJson(const scheduler::GangView& gang, const DeviceHolders& hold
     }
     blocks.push_back(std::move(entry));
   }
+  ordered_json spares = ordered_json::array();
+  for (const scheduler::Spare& spare : gang.spares) {
+    spares.push_back({{"node", spare.node}, {"epoch", spare.epoch}, {"state", "spare"}});
+  }
   return {{"uid", gang.uid},
           {"name", gang.name},
           {"queue", gang.queue},
           {"epoch", gang.epoch},
           {"gpusPerBlock", gang.gpus_per_block},
-          {"blocks", std::move(blocks)}};
+          {"blocks", std::move(blocks)},
+          {"spares", std::move(spares)}};
 }
 
 }  // namespace

@@ -23,6 +23,11 @@ void FillPlaced(const operators::PlacementStatus& status, v1::Placed& placed) {
     run.set_ranks(from.ranks);
     run.set_epoch(from.epoch);
   }
+  std::vector<std::string> spares;
+  for (const operators::SpareRun& from : status.spares) {
+    spares.insert(spares.end(), from.nodes.begin(), from.nodes.end());
+  }
+  placed.set_spare_nodes(operators::FormatNodeRanges(spares));
 }
 
 void FillEffective(const operators::EffectiveStatus& status, v1::Effective& effective) {
@@ -31,6 +36,7 @@ void FillEffective(const operators::EffectiveStatus& status, v1::Effective& effe
   effective.set_gpu_product(status.gpu_product);
   effective.set_processes_per_pod(status.processes_per_pod);
   effective.set_pods(status.pods);
+  effective.set_spares(status.spares);
 }
 
 v1::Decision::Outcome OutcomeOf(operators::PlacementDecision decision) {

@@ -108,8 +108,9 @@ void WriteDomain(const Cluster& cluster, size_t level, DomainId domain, const Do
   }
   fmt::format_to(
       std::back_inserter(out),
-      R"(,"nodes":{},"unusableNodes":{},"gpus":{{"total":{},"free":{},"held":{},"spare":0,"faulty":{}}},"jobs":[)",
-      use.nodes, use.unusable_nodes, use.gpus.total, use.gpus.free, use.gpus.held, use.gpus.faulty);
+      R"(,"nodes":{},"unusableNodes":{},"gpus":{{"total":{},"free":{},"held":{},"spare":{},"faulty":{}}},"jobs":[)",
+      use.nodes, use.unusable_nodes, use.gpus.total, use.gpus.free, use.gpus.held, use.gpus.spare,
+      use.gpus.faulty);
   for (size_t i = 0; i < jobs.names.size(); ++i) {
     out += i == 0 ? "" : ",";
     WriteText(jobs.names[i], out);

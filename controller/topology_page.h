@@ -13,7 +13,7 @@
 // level. With a topology also "origins" ({"supernode": {"nvlink": 12}}: nodes by who says where
 // they are) and, of domains between the nodes and the cluster, "source": who says so of most of
 // their nodes; of nodes "health" where it is measured. A GPU counts once: total = free + held +
-// spare + faulty, see domain_use.h; "spare" is 0 until there are spare pools. "jobs" are the first
+// spare + faulty, see domain_use.h. "jobs" are the first
 // kTopologyJobsMax names, sorted, of the gangs with a block in the domain, and "jobCount" is how
 // many there are.
 //

@@ -11,6 +11,7 @@
 #include "operator/conditions.h"
 #include "operator/ignored_fields.h"
 #include "operator/launch_environment.h"
+#include "operator/spare_count.h"
 #include "operator/template_fit.h"
 
 namespace asterism::operators {
@@ -107,6 +108,14 @@ class Admitter {
       return Refuse(wait_reason::kInvalidSpec, std::string(shape.status().message()));
     }
     out_.shape = *shape;
+    const SpareWish& spares = job_.spec.spares;
+    out_.shape.spares =
+        spares.automatic
+            ? AutoSpares(
+                  {.pods = shape->pods,
+                   .pods_per_node = std::max<int64_t>(
+                       facts_.node_gpus.commonest / std::max<int64_t>(shape->gpus_per_pod, 1), 1)})
+            : spares.count;
     return true;
   }
 
@@ -199,6 +208,9 @@ class Admitter {
     scheduler::PlacementRequest& request = out_.request;
     request.gang_uid = job_.meta.uid;
     request.pods = out_.shape.pods;
+    request.spares = out_.shape.spares;
+    // A number is a promise; Auto is a wish that makes no gang wait.
+    request.spares_required = !job_.spec.spares.automatic;
     request.products = job_.spec.gpu_products;
     if (facts_.plan != nullptr) {
       request.products = {facts_.plan->gpu_product};

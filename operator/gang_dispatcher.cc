@@ -36,8 +36,7 @@ void GangDispatcher::CountUse(scheduler::QuotaTree& quota,
   quota.ClearUse();
   for (const auto& gang : feed_.ledger().Gangs()) {
     if (std::find(left_out.begin(), left_out.end(), gang->uid) == left_out.end()) {
-      quota.AddUse(gang->queue, gang->product,
-                   gang->gpus_per_block * static_cast<int64_t>(gang->blocks.size()));
+      quota.AddUse(gang->queue, gang->product, gang->gpus_held());
     }
   }
 }

@@ -22,7 +22,9 @@ struct GangShape {
   int64_t gpus_per_pod = 1;
   int64_t processes_per_pod = 1;  // ranks of a pod
   JobClass job_class = JobClass::kFinetuning;
+  int64_t spares = 0;  // further pods' GPUs
 
+  int64_t gpus_held() const { return (pods + spares) * gpus_per_pod; }
   int64_t ranks() const { return pods * processes_per_pod; }
 };
 

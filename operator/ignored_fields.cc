@@ -25,7 +25,6 @@ constexpr std::array kIgnored = {
     IgnoredField{"/nativeGang", "Always"},
     IgnoredField{"/placement/shape", ""},
     IgnoredField{"/failover/mode", "Migrate"},
-    IgnoredField{"/failover/spares", ""},
     IgnoredField{"/checkpoint", ""},
     IgnoredField{"/progress", ""},
 };

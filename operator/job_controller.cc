@@ -72,6 +72,7 @@ bool SameStory(const TrainingJobStatus& left, const TrainingJobStatus& right) {
   return left.placement.epoch == right.placement.epoch &&
          left.placement.digest == right.placement.digest &&
          left.placement.runs.empty() == right.placement.runs.empty() &&
+         left.placement.spares == right.placement.spares &&
          left.Is(kSucceeded) == right.Is(kSucceeded) && left.Is(kFailed) == right.Is(kFailed);
 }
 
@@ -164,6 +165,7 @@ void JobController::RestorePlacement(JobState& state) {
       block.node = pod->second.pod->pinned_node_name;
     }
   }
+  state.spares = SparesOf(state.status.placement);
   state.placed_at = clock_.SteadyNow();
   BookGang(state);
 }
@@ -205,8 +207,9 @@ void JobController::OnNode(const kube::Change<kube::Node>& change) {
 
 void JobController::MarkJobsOnNode(const std::string& node) {
   for (const auto& [uid, state] : jobs_) {
-    if (std::any_of(state->blocks.begin(), state->blocks.end(),
-                    [&](const scheduler::RankBlock& block) { return block.node == node; })) {
+    const auto there = [&](const auto& home) { return home.node == node; };
+    if (std::any_of(state->blocks.begin(), state->blocks.end(), there) ||
+        std::any_of(state->spares.begin(), state->spares.end(), there)) {
       MarkDirty(uid);
     }
   }
@@ -465,6 +468,9 @@ void JobController::CarryOut(JobState& state, JobDecision& decision) {
   }
   if (decision.withdraw) {
     Withdraw(state, decision.withdraw->reason, decision.withdraw->message);
+  }
+  if (!decision.release && !decision.restart && !decision.withdraw && decision.moves.empty()) {
+    LookAfterSpares(state);
   }
   if (decision.want_place && state.blocks.empty()) {
     if (!dispatcher_.Contains(state.meta().uid)) {

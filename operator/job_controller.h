@@ -140,6 +140,13 @@ class JobController {
   void LosePlacement(JobState& state, const std::string& reason, const std::string& message);
   void Release(JobState& state);
   void BookGang(JobState& state);
+  // Replaces spares whose node is lost, and takes or gives back what spec.failover.spares changed.
+  void LookAfterSpares(JobState& state);
+  void FindSpares(JobState& state, std::vector<scheduler::Spare>& kept);
+  bool SpareHolds(const JobState& state, const scheduler::Spare& spare) const;
+  void TakeSpares(JobState& state, std::vector<scheduler::Spare> spares);
+  scheduler::PlacementOutcome PlaceBesideSpares(const JobState& state,
+                                                scheduler::PlacementRequest request) const;
   void EnqueueGang(JobState& state);
   scheduler::PlacementRequest RequestOf(const JobState& state);
 

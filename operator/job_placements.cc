@@ -17,6 +17,7 @@ constexpr absl::Duration kPassSettle = absl::Milliseconds(5);
 constexpr absl::Duration kWithdrawBackOff = absl::Seconds(5);
 constexpr absl::Duration kWithdrawBackOffMax = absl::Seconds(300);
 constexpr absl::Duration kExpectedDurationMax = absl::Hours(24 * 36'500);  // keeps times finite
+constexpr absl::Duration kSparesLook = absl::Seconds(5);  // between two searches for missing ones
 
 std::string DigestOf(const std::vector<scheduler::RankBlock>& blocks) {
   uint64_t hash = base::kFnv1aSeed;
@@ -24,6 +25,15 @@ std::string DigestOf(const std::vector<scheduler::RankBlock>& blocks) {
     hash = base::Fnv1a(fmt::format("{} {} {}\n", block.first_rank, block.node, block.epoch), hash);
   }
   return fmt::format("{:016x}", hash);
+}
+
+std::vector<scheduler::Spare> SparesFrom(const scheduler::Placed& placed,
+                                         const topology::Cluster& cluster, int64_t epoch) {
+  std::vector<scheduler::Spare> spares;
+  for (const topology::NodeId node : placed.spares) {
+    spares.push_back({cluster.node_name(node), epoch});
+  }
+  return spares;
 }
 
 // Who runs for longer than expected: nobody knows when the one who waits for that may start.
@@ -74,6 +84,7 @@ void JobController::OnDispatched(const DispatchResult& result) {
     dispatcher_.Remove(uid);
     state.status.timings = {.queued_ms =
                                 absl::ToInt64Milliseconds(clock_.SteadyNow() - state.queued_since)};
+    state.spares = SparesFrom(*placed, feed_.ledger().cluster(), state.status.placement.epoch + 1);
     ApplyPlacement(state, *placed, std::vector<bool>(placed->nodes.size(), true), result.decide);
     MarkDirty(uid);
     return;
@@ -127,6 +138,7 @@ void JobController::ApplyPlacement(JobState& state, const scheduler::Placed& pla
                                  [&](std::string_view node) { return DomainOf(node, cluster); });
   status.placement.digest = DigestOf(state.blocks);
   status.placement.levels = LevelsOf(placed, cluster);
+  status.placement.spares = SpareRunsOf(state.spares);
   std::string spread;
   for (const PlacementLevelStatus& use : status.placement.levels) {
     spread += fmt::format("{}{} {}", spread.empty() ? "" : ", ", use.domains, use.level);
@@ -151,9 +163,12 @@ void JobController::ApplyPlacement(JobState& state, const scheduler::Placed& pla
   BookGang(state);
   // The extender must know the home before the first pod asks for it.
   feed_.Publish();
-  record_(*state.object, {.reason = "Placed",
-                          .message = fmt::format("{} pods, epoch {}, domains: {}", pods,
-                                                 status.placement.epoch, spread)});
+  record_(*state.object,
+          {.reason = "Placed",
+           .message = fmt::format(
+               "{} pods{}, epoch {}, domains: {}", pods,
+               state.spares.empty() ? "" : fmt::format(" and {} spares", state.spares.size()),
+               status.placement.epoch, spread)});
   base::LogInfo("gang_placed", {{"gang", state.meta().Key()},
                                 {"epoch", status.placement.epoch},
                                 {"pods", pods},
@@ -173,7 +188,95 @@ void JobController::BookGang(JobState& state) {
                           .gpu_slot = admission.request.gpu_slot,
                           .request = admission.request.request,
                           .blocks = state.blocks,
+                          .spares = state.spares,
                           .expected_end = ExpectedEndOf(state, clock_.Now())});
+}
+
+// What a spare is held for can happen: its node takes pods, and others have left room for it. Pods
+// of the gang that are on their way out are none of the others.
+bool JobController::SpareHolds(const JobState& state, const scheduler::Spare& spare) const {
+  const scheduler::Ledger& ledger = feed_.ledger();
+  const topology::NodeId node = ledger.cluster().FindNode(spare.node);
+  const size_t slot = state.admission.request.gpu_slot;
+  if (!node.valid() || ledger.PlaceableColumn()[node.index()] == 0) {
+    return false;
+  }
+  if (ledger.FreeColumn(slot)[node.index()] >= 0) {
+    return true;
+  }
+  const auto there = std::count_if(state.spares.begin(), state.spares.end(),
+                                   [&](const auto& other) { return other.node == spare.node; });
+  return ledger.Free(node)[slot] + ledger.HeldBy(state.meta().uid, node)[slot] >=
+         there * state.admission.shape.gpus_per_pod;
+}
+
+void JobController::LookAfterSpares(JobState& state) {
+  const auto wanted = static_cast<size_t>(state.admission.request.spares);
+  if (state.blocks.empty() || !state.admission.builder || state.admission.refusal) {
+    return;
+  }
+  std::vector<scheduler::Spare> kept;
+  std::vector<scheduler::Spare> lost;  // their node may come back
+  for (const scheduler::Spare& spare : state.spares) {
+    if (SpareHolds(state, spare)) {
+      kept.push_back(spare);
+    } else if (const topology::NodeId node = feed_.ledger().cluster().FindNode(spare.node);
+               node.valid() && feed_.ledger().PlaceableColumn()[node.index()] == 0 &&
+               feed_.HasNode(spare.node)) {
+      lost.push_back(spare);
+    }
+  }
+  if (kept.size() < wanted) {
+    FindSpares(state, kept);
+    kept.insert(kept.end(), lost.begin(), lost.end());
+  }
+  kept.resize(std::min(kept.size(), wanted));
+  TakeSpares(state, std::move(kept));
+}
+
+// Adds to `kept` what there is room for.
+void JobController::FindSpares(JobState& state, std::vector<scheduler::Spare>& kept) {
+  const base::SteadyTime now = clock_.SteadyNow();
+  Remind(state, kSparesLook);
+  if (now < state.spares_looked + kSparesLook) {
+    return;
+  }
+  feed_.Refresh();
+  const auto versions = std::pair(feed_.ledger().node_version(), feed_.ledger().room_version());
+  if (versions == state.spares_looked_versions) {
+    return;  // where nothing has changed there is no room still
+  }
+  state.spares_looked = now;
+  state.spares_looked_versions = versions;
+  scheduler::PlacementRequest request = RequestOf(state);
+  request.spares_required = false;
+  for (const scheduler::RankBlock& block : state.blocks) {
+    request.kept.push_back(block.node);
+  }
+  for (const scheduler::Spare& spare : kept) {
+    request.spares_kept.push_back(spare.node);
+  }
+  const scheduler::PlacementOutcome outcome = scheduler::Place(request, feed_.ledger());
+  if (const auto* placed = std::get_if<scheduler::Placed>(&outcome)) {
+    const std::vector<scheduler::Spare> chosen =
+        SparesFrom(*placed, feed_.ledger().cluster(), state.status.placement.epoch);
+    kept.insert(kept.end(), chosen.begin() + static_cast<std::ptrdiff_t>(kept.size()),
+                chosen.end());
+  }
+}
+
+void JobController::TakeSpares(JobState& state, std::vector<scheduler::Spare> spares) {
+  if (spares == state.spares) {
+    return;
+  }
+  base::LogInfo("spares_changed", {{"gang", state.meta().Key()},
+                                   {"before", static_cast<uint64_t>(state.spares.size())},
+                                   {"after", static_cast<uint64_t>(spares.size())}});
+  state.spares = std::move(spares);
+  state.status.placement.spares = SpareRunsOf(state.spares);
+  BookGang(state);
+  feed_.Publish();
+  RequestPass();
 }
 
 // The admission's request as of now: which classes of nodes there are changes with their labels.
@@ -187,15 +290,14 @@ scheduler::PlacementRequest JobController::RequestOf(const JobState& state) {
 void JobController::EnqueueGang(JobState& state) {
   scheduler::PlacementRequest request = state.admission.request;
   request.excluded = state.excluded;
-  dispatcher_.Enqueue(
-      {.queued = {.uid = state.meta().uid,
-                  .name = state.meta().Key(),
-                  .queue = state.object->spec.queue,
-                  .priority = state.admission.priority,
-                  .created = state.meta().creation_time,
-                  .gpus = state.admission.shape.pods * state.admission.shape.gpus_per_pod},
-       .request = std::move(request),
-       .fit = state.admission.fit});
+  dispatcher_.Enqueue({.queued = {.uid = state.meta().uid,
+                                  .name = state.meta().Key(),
+                                  .queue = state.object->spec.queue,
+                                  .priority = state.admission.priority,
+                                  .created = state.meta().creation_time,
+                                  .gpus = state.admission.shape.gpus_held()},
+                       .request = std::move(request),
+                       .fit = state.admission.fit});
 }
 
 // The gang keeps what it holds while a new placement is looked for, so nobody takes its room in
@@ -211,9 +313,11 @@ void JobController::CarryOutRestart(JobState& state, const Restart& restart) {
   if (restart.cause.reason == "NodeFailure") {
     request.excluded.push_back(restart.cause.node);
   }
+  request.spares_required = false;  // this is what they are for
   const base::SteadyTime begin = clock_.SteadyNow();
   const scheduler::PlacementOutcome outcome = scheduler::Place(request, feed_.ledger());
   if (const auto* placed = std::get_if<scheduler::Placed>(&outcome)) {
+    state.spares = SparesFrom(*placed, feed_.ledger().cluster(), state.status.placement.epoch + 1);
     ApplyPlacement(state, *placed, std::vector<bool>(placed->nodes.size(), true),
                    clock_.SteadyNow() - begin);
     return;
@@ -221,6 +325,21 @@ void JobController::CarryOutRestart(JobState& state, const Restart& restart) {
   const NoPlace no_place = NoPlaceOf(outcome);
   LosePlacement(state, no_place.reason, no_place.message);
   MarkDirty(state.meta().uid);
+}
+
+// Moved blocks go to the nodes of spares only where there is no other room.
+scheduler::PlacementOutcome JobController::PlaceBesideSpares(
+    const JobState& state, scheduler::PlacementRequest request) const {
+  const size_t excluded = request.excluded.size();
+  for (const scheduler::Spare& spare : state.spares) {
+    request.excluded.push_back(spare.node);
+  }
+  scheduler::PlacementOutcome outcome = scheduler::Place(request, feed_.ledger());
+  if (!state.spares.empty() && !std::holds_alternative<scheduler::Placed>(outcome)) {
+    request.excluded.resize(excluded);
+    outcome = scheduler::Place(request, feed_.ledger());
+  }
+  return outcome;
 }
 
 void JobController::CarryOutMoves(JobState& state, const std::vector<BlockMove>& moves) {
@@ -239,9 +358,14 @@ void JobController::CarryOutMoves(JobState& state, const std::vector<BlockMove>&
   for (size_t i = 0; i < state.blocks.size(); ++i) {
     request.kept[i] = moved[i] ? "" : state.blocks[i].node;
   }
+  request.spares = 0;
   const base::SteadyTime begin = clock_.SteadyNow();
-  const scheduler::PlacementOutcome outcome = scheduler::Place(request, feed_.ledger());
+  const scheduler::PlacementOutcome outcome = PlaceBesideSpares(state, request);
   if (const auto* placed = std::get_if<scheduler::Placed>(&outcome)) {
+    std::erase_if(state.spares, [&](const scheduler::Spare& spare) {
+      const topology::NodeId node = feed_.ledger().cluster().FindNode(spare.node);
+      return std::find(placed->nodes.begin(), placed->nodes.end(), node) != placed->nodes.end();
+    });
     base::LogWarning("blocks_moved", {{"gang", state.meta().Key()},
                                       {"blocks", static_cast<uint64_t>(moves.size())},
                                       {"reason", moves[0].message}});
@@ -280,6 +404,7 @@ void JobController::LosePlacement(JobState& state, const std::string& reason,
   status.placement.runs.clear();
   status.placement.levels.clear();
   status.placement.digest.clear();
+  status.placement.spares.clear();
   status.gpus = 0;
   status.placed = fmt::format("0/{}", state.admission.shape.pods);
   status.waiting = {.reason = reason, .message = message};
@@ -304,6 +429,7 @@ void JobController::Release(JobState& state) {
     return;
   }
   state.blocks.clear();
+  state.spares.clear();
   feed_.ledger().RemoveGang(state.meta().uid);
   feed_.Publish();
   RequestPass();

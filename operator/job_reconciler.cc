@@ -131,6 +131,7 @@ class Decider {
     out_.status.placement.runs.clear();
     out_.status.placement.levels.clear();
     out_.status.placement.digest.clear();
+    out_.status.placement.spares.clear();
     out_.status.gpus = 0;
     out_.status.placed = fmt::format("0/{}", seen_.shape.pods);
     out_.status.pods = {.desired = seen_.shape.pods};
@@ -178,7 +179,8 @@ class Decider {
                              .gpus_per_pod = seen_.shape.gpus_per_pod,
                              .gpu_product = out_.status.effective.gpu_product,
                              .processes_per_pod = seen_.shape.processes_per_pod,
-                             .pods = seen_.shape.pods};
+                             .pods = seen_.shape.pods,
+                             .spares = seen_.shape.spares};
     if (seen_.refusal) {
       Set(kAdmitted, "False", seen_.refusal->reason, seen_.refusal->message);
       SetWaiting(*seen_.refusal);
@@ -600,6 +602,9 @@ class Decider {
   void DecidePlaced() {
     const GangPods pods(seen_);
     out_.status.waiting = {};
+    if (!seen_.refusal) {
+      out_.status.effective.spares = seen_.shape.spares;
+    }
     DecideWarnings();
     TellPlan();
     TakeCounts(pods.Count());
@@ -631,6 +636,9 @@ class Decider {
       DecideCreate(pods);
       DecideProgress();
       TakeProgress(pods);
+    } else {
+      // Its next pod does not exist yet, and is not lost for that.
+      Set(kBound, "False", "Moving");
     }
   }
 
@@ -684,6 +692,27 @@ std::vector<PlacementRun> RunsOf(const std::vector<scheduler::RankBlock>& blocks
     runs.back().ranks += ranks_per_block;
   }
   return runs;
+}
+
+std::vector<SpareRun> SpareRunsOf(const std::vector<scheduler::Spare>& spares) {
+  std::vector<SpareRun> runs;
+  for (const scheduler::Spare& spare : spares) {
+    if (runs.empty() || runs.back().epoch != spare.epoch) {
+      runs.push_back({.epoch = spare.epoch});
+    }
+    runs.back().nodes.push_back(spare.node);
+  }
+  return runs;
+}
+
+std::vector<scheduler::Spare> SparesOf(const PlacementStatus& placement) {
+  std::vector<scheduler::Spare> spares;
+  for (const SpareRun& run : placement.spares) {
+    for (const std::string& node : run.nodes) {
+      spares.push_back({node, run.epoch});
+    }
+  }
+  return spares;
 }
 
 std::vector<scheduler::RankBlock> BlocksOf(const PlacementStatus& placement) {

@@ -168,4 +168,8 @@ std::vector<PlacementRun> RunsOf(const std::vector<scheduler::RankBlock>& blocks
                                  const std::function<std::string(std::string_view)>& domain_of);
 std::vector<scheduler::RankBlock> BlocksOf(const PlacementStatus& placement);
 
+// The same for status.placement.spares.
+std::vector<SpareRun> SpareRunsOf(const std::vector<scheduler::Spare>& spares);
+std::vector<scheduler::Spare> SparesOf(const PlacementStatus& placement);
+
 }  // namespace asterism::operators

@@ -85,6 +85,7 @@ struct JobState {
   std::optional<base::SteadyTime> dry_run_again;  // when an answer that may change is asked again
 
   std::vector<scheduler::RankBlock> blocks;          // empty: not placed
+  std::vector<scheduler::Spare> spares;              // held for it, in the order of their use
   std::map<std::string, JobPod> pods;                // by name
   std::map<std::string, base::SteadyTime> creating;  // names sent and not seen yet
   std::map<std::string, bool> deleting;              // UIDs asked to be deleted; true: by force
@@ -96,7 +97,10 @@ struct JobState {
   base::SteadyTime service_seen;
   bool service_confirmed = false;  // the Service of the job's name is known to be the job's
 
-  std::string open_node;              // why a pod of this placement was not committed directly
+  std::string open_node;  // why a pod of this placement was not committed directly
+  // When spares were looked for last, and what of the ledger was known then.
+  base::SteadyTime spares_looked;
+  std::pair<uint64_t, uint64_t> spares_looked_versions;
   std::vector<std::string> excluded;  // nodes where this gang's pods could not be bound
   int withdrawals = 0;                // in a row; sets the back-off
   base::SteadyTime start_after;

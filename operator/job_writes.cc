@@ -408,6 +408,10 @@ void JobController::AdoptStatus(JobState& state, kube::Shared<TrainingJob> job) 
   if (Overlaps(state)) {
     Withdraw(state, wait_reason::kBindFailed,
              "its place was given to another job while the leader changed");
+  } else {
+    std::vector<scheduler::Spare> held = state.spares;
+    std::erase_if(held, [&](const auto& spare) { return !SpareHolds(state, spare); });
+    TakeSpares(state, std::move(held));
   }
   feed_.Publish();
   MarkDirty(state.meta().uid);

@@ -77,10 +77,16 @@ PlacementStatus PlacementOf(const scheduler::Placed& placed, int64_t ranks_per_p
                       .node = cluster.node_name(placed.nodes[i]),
                       .epoch = 1});
   }
+  std::vector<scheduler::Spare> spares;
+  spares.reserve(placed.spares.size());
+  for (const topology::NodeId node : placed.spares) {
+    spares.push_back({.node = cluster.node_name(node), .epoch = 1});
+  }
   return {.epoch = 1,
           .levels = LevelsOf(placed, cluster),
           .runs = RunsOf(blocks, ranks_per_pod,
-                         [&](std::string_view node) { return DomainOf(node, cluster); })};
+                         [&](std::string_view node) { return DomainOf(node, cluster); }),
+          .spares = SpareRunsOf(spares)};
 }
 
 }  // namespace
@@ -133,7 +139,7 @@ PlacementQuestion AskPlacement(AskedJob job, absl::Time now, std::span<const std
                      .queue = std::move(job.queue),
                      .priority = question.admission.priority,
                      .created = now,
-                     .gpus = shape.pods * shape.gpus_per_pod};
+                     .gpus = shape.gpus_held()};
   question.queue_position = dispatcher.queue().PositionFor(question.queued);
   if (question.admission.refusal) {
     return question;
@@ -164,7 +170,8 @@ absl::StatusOr<PlacementAnswer> AnswerPlacement(const PlacementQuestion& questio
   answer.effective = {.job_class = std::string(ToString(admission.shape.job_class)),
                       .gpus_per_pod = admission.shape.gpus_per_pod,
                       .processes_per_pod = admission.shape.processes_per_pod,
-                      .pods = admission.shape.pods};
+                      .pods = admission.shape.pods,
+                      .spares = admission.shape.spares};
   answer.ledger_version = question.image->version;
   scheduler::LedgerImage image = *question.image;
   image.Release(question.released);

@@ -79,8 +79,7 @@ void QueueController::WriteAll() {
 base::StringMap<QueueController::QueueSums> QueueController::SumUp() const {
   base::StringMap<QueueSums> sums;
   for (const auto& gang : feed_.ledger().Gangs()) {
-    sums[gang->queue].used[gang->product] +=
-        gang->gpus_per_block * static_cast<int64_t>(gang->blocks.size());
+    sums[gang->queue].used[gang->product] += gang->gpus_held();
   }
   for (const auto& [queue, pending] : dispatcher_.PendingByQueue()) {
     sums[queue].pending = pending;

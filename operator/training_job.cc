@@ -30,6 +30,8 @@ constexpr std::array<std::string_view, 4> kReasonWords = {"NodeFailure", "Preemp
 constexpr std::array<std::string_view, 3> kPlanModeWords = {"Apply", "Advise", "Off"};
 constexpr std::array<std::string_view, 3> kPolicyWords = {"Auto", "Pack", "Spread"};
 constexpr std::array<std::string_view, 2> kModeWords = {"Required", "Preferred"};
+constexpr int64_t kSparesMax = 1024;
+constexpr std::array<std::string_view, 1> kSparesWords = {"Auto"};
 constexpr std::array<std::string_view, 2> kLauncherWords = {"Auto", "Off"};
 
 template <typename Enum, size_t size>
@@ -99,6 +101,15 @@ FailurePolicy ParseFailurePolicy(const JsonFields& fields) {
   return policy;
 }
 
+SpareWish ParseSpares(const JsonFields& failover) {
+  const json* value = failover.Find("spares");
+  if (value != nullptr && value->is_string()) {
+    failover.OneOf("spares", kSparesWords);
+    return {.automatic = true};
+  }
+  return {.count = failover.Int("spares", 0, kSparesMax).value_or(0)};
+}
+
 // A quantity may be written as a number.
 std::string ParseSharedMemory(const JsonFields& spec) {
   const json* value = spec.Find("sharedMemory");
@@ -151,6 +162,7 @@ TrainingJobSpec ParseSpec(const JsonFields& fields) {
   spec.levels = ParseLevels(placement, spec.gpus);
   spec.placement_policy = WordOf(placement, "policy", kPolicyWords, "Auto");
   spec.failure_policy = ParseFailurePolicy(fields.Object("failurePolicy"));
+  spec.spares = ParseSpares(fields.Object("failover"));
   spec.active_deadline_seconds =
       fields.Int("activeDeadlineSeconds", 1, std::numeric_limits<int64_t>::max());
   spec.expected_duration_seconds =

@@ -66,6 +66,14 @@ struct FailurePolicy {
   std::vector<FailureRule> rules;
 };
 
+// spec.failover.spares.
+struct SpareWish {
+  bool automatic = false;  // Auto: `count` follows from the size of the gang
+  int64_t count = 0;
+
+  bool operator==(const SpareWish&) const = default;
+};
+
 struct TrainingJobSpec {
   std::string queue = "default";
   std::optional<JobClass> job_class;
@@ -84,6 +92,7 @@ struct TrainingJobSpec {
   std::vector<JobLevelRule> levels;
   std::string placement_policy = "Auto";
   FailurePolicy failure_policy;
+  SpareWish spares;
   bool launcher_auto = true;
   std::string progress_file;  // empty: none
   std::optional<int64_t> progress_deadline_seconds;
@@ -117,11 +126,20 @@ struct PlacementLevelStatus {
   bool operator==(const PlacementLevelStatus&) const = default;
 };
 
+// Consecutive spares that were decided together. Written as a compact range of node names.
+struct SpareRun {
+  std::vector<std::string> nodes;  // in the order in which they would be used; a node may repeat
+  int64_t epoch = 0;
+
+  bool operator==(const SpareRun&) const = default;
+};
+
 struct PlacementStatus {
-  int64_t epoch = 0;  // kept for ever, also while the job has no home
-  std::string digest;
+  int64_t epoch = 0;   // kept for ever, also while the job has no home
+  std::string digest;  // of the homes of the ranks
   std::vector<PlacementLevelStatus> levels;
   std::vector<PlacementRun> runs;  // empty: not placed
+  std::vector<SpareRun> spares;
 
   bool operator==(const PlacementStatus&) const = default;
 };
@@ -165,6 +183,7 @@ struct EffectiveStatus {
   std::string gpu_product;
   int64_t processes_per_pod = 0;
   int64_t pods = 0;
+  int64_t spares = 0;  // that it is to have
 
   bool operator==(const EffectiveStatus&) const = default;
 };

@@ -18,6 +18,7 @@ constexpr int64_t kLongMax = std::numeric_limits<int64_t>::max();
 // What the schema allows: JSON readers keep such a number whole, and it can still rise.
 constexpr int64_t kEpochMax = (int64_t{1} << 53) - 1;
 constexpr size_t kRunsMax = 131072;
+constexpr size_t kSpareRunsMax = 1024;
 constexpr size_t kLevelsMax = 16;
 constexpr size_t kTextBytesMax = 4096;
 constexpr size_t kNameBytesMax = 253;
@@ -49,7 +50,8 @@ EffectiveStatus ParseEffective(const JsonFields& fields) {
           .gpus_per_pod = CountOf(fields, "gpusPerPod"),
           .gpu_product = StringOf(fields, "gpuProduct"),
           .processes_per_pod = CountOf(fields, "processesPerPod"),
-          .pods = CountOf(fields, "pods")};
+          .pods = CountOf(fields, "pods"),
+          .spares = CountOf(fields, "spares")};
 }
 
 PodCounts ParsePodCounts(const JsonFields& fields) {
@@ -79,20 +81,33 @@ PlacementStatus ParsePlacement(const JsonFields& fields) {
                                 .ring_cuts_minimum = CountOf(level, "ringCutsMinimum")});
   }
   size_t nodes_left = kGpusMax;
+  const auto read_nodes = [&nodes_left](const JsonFields& entry, std::vector<std::string>& into) {
+    absl::StatusOr<std::vector<std::string>> nodes =
+        ParseNodeRanges(StringOf(entry, "nodes"), nodes_left);
+    if (!nodes.ok()) {
+      entry.Fail("nodes", std::string(nodes.status().message()));
+      return false;
+    }
+    nodes_left -= nodes->size();
+    into = *std::move(nodes);
+    return true;
+  };
   for (const JsonFields& entry : fields.Objects("runs", kRunsMax)) {
     PlacementRun& run = placement.runs.emplace_back();
     run.domain = StringOf(entry, "domain");
     run.first_rank = CountOf(entry, "firstRank");
     run.ranks = CountOf(entry, "ranks");
     run.epoch = EpochOf(entry);
-    absl::StatusOr<std::vector<std::string>> nodes =
-        ParseNodeRanges(StringOf(entry, "nodes"), nodes_left);
-    if (!nodes.ok()) {
-      entry.Fail("nodes", std::string(nodes.status().message()));
+    if (!read_nodes(entry, run.nodes)) {
       break;
     }
-    nodes_left -= nodes->size();
-    run.nodes = *std::move(nodes);
+  }
+  for (const JsonFields& entry : fields.Objects("spares", kSpareRunsMax)) {
+    SpareRun& run = placement.spares.emplace_back();
+    run.epoch = EpochOf(entry);
+    if (!read_nodes(entry, run.nodes)) {
+      break;
+    }
   }
   return placement;
 }
@@ -213,6 +228,7 @@ json EffectiveJson(const EffectiveStatus& effective) {
   Put(part, "gpuProduct", effective.gpu_product, kNameBytesMax);
   Put(part, "processesPerPod", effective.processes_per_pod);
   Put(part, "pods", effective.pods);
+  Put(part, "spares", effective.spares);
   return part;
 }
 
@@ -262,6 +278,9 @@ json PlacementJson(const PlacementStatus& placement) {
                                                  {"ranks", run.ranks},
                                                  {"epoch", run.epoch}});
     Put(entry, "domain", run.domain, kNameBytesMax);
+  }
+  for (const SpareRun& run : placement.spares) {
+    part["spares"].push_back({{"nodes", FormatNodeRanges(run.nodes)}, {"epoch", run.epoch}});
   }
   return part;
 }

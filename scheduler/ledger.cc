@@ -199,7 +199,21 @@ void Ledger::Impl::AddBlocks(GangEntry& entry, const std::vector<RankBlock>& blo
   entry.view = nullptr;
 }
 
-void Ledger::Impl::RemoveBlocks(GangEntry& entry) {
+void Ledger::Impl::AddSpares(GangEntry& entry, const std::vector<Spare>& spares) {
+  entry.spares.reserve(spares.size());
+  for (const Spare& spare : spares) {
+    const PlaceId place = rows.Acquire(spare.node);
+    rows.Add(place, entry.gang.request);
+    entry.spares.push_back({place, spare.epoch});
+  }
+}
+
+void Ledger::Impl::RemoveHomes(GangEntry& entry) {
+  for (const SpareRecord& spare : entry.spares) {
+    rows.Subtract(spare.place, entry.gang.request);
+    rows.Release(spare.place);
+  }
+  entry.spares.clear();
   for (BlockRecord& block : entry.blocks) {
     SetPresentPod(entry, block, nullptr);
     rows.Subtract(block.place, entry.gang.request);
@@ -251,11 +265,13 @@ void Ledger::RemovePod(std::string_view uid) {
 void Ledger::PutGang(const Gang& gang) {
   CHECK_THAT(!gang.uid.empty(), "a gang in the ledger has a uid");
   GangEntry& entry = impl_->EntryFor(gang.uid);
-  impl_->RemoveBlocks(entry);
+  impl_->RemoveHomes(entry);
   entry.decided = true;
   entry.gang = gang;
   entry.gang.blocks.clear();
+  entry.gang.spares.clear();
   entry.gang.request = WithoutNegatives(gang.request);
+  impl_->AddSpares(entry, gang.spares);
   impl_->AddBlocks(entry, InRankOrder(gang.blocks));
   ++impl_->version;
 }
@@ -266,7 +282,7 @@ void Ledger::RemoveGang(std::string_view uid) {
     return;
   }
   GangEntry& entry = *it->second;
-  impl_->RemoveBlocks(entry);
+  impl_->RemoveHomes(entry);
   entry.decided = false;
   entry.gang = Gang();
   impl_->DropEntryIfEmpty(std::string(uid));

@@ -12,6 +12,7 @@
 //   - a rank block of a gang, from PutGang to RemoveGang or its move, whether its pod exists or
 //   not:
 //     reserved (no pod yet) -> pinned (pod seen) -> bound (pod has a node name)
+//   - a spare of a gang, as long as the gang is here: as much as one of its pods
 //   - every other pod that has a node and has not ended: foreign pods, and pods of a gang that are
 //     not the present pod of their block (older epoch, terminating)
 // A block and its own present pod are counted once.
@@ -77,6 +78,14 @@ struct RankBlock {
   int64_t epoch = 0;  // when this block got its present home
 };
 
+// Where a gang holds the amounts of one more pod, for the case that it loses one.
+struct Spare {
+  std::string node;
+  int64_t epoch = 0;  // when it was decided
+
+  bool operator==(const Spare&) const = default;
+};
+
 struct Gang {
   std::string uid;
   std::string name;  // "namespace/job"
@@ -88,6 +97,7 @@ struct Gang {
   size_t gpu_slot = 0;
   ResourceVector request;         // of one pod
   std::vector<RankBlock> blocks;  // in rank order
+  std::vector<Spare> spares;      // in the order in which they would be used
   // When somebody expects it to have ended. An estimate: the digest leaves it out.
   std::optional<absl::Time> expected_end;
 };
@@ -118,6 +128,11 @@ struct GangView {
   int64_t epoch = 0;
   int64_t gpus_per_block = 0;
   std::vector<GangBlockView> blocks;
+  std::vector<Spare> spares;
+
+  int64_t gpus_held() const {
+    return gpus_per_block * static_cast<int64_t>(blocks.size() + spares.size());
+  }
   // The block that starts with this rank, or null. O(log blocks).
   const GangBlockView* FindBlock(int64_t first_rank) const;
 };
@@ -167,10 +182,11 @@ class Ledger {
   const NodeState& node_state(NodeId node) const;
   const ResourceVector& used(NodeId node) const;
   ResourceVector Free(NodeId node) const;
-  // What the gang itself holds on the node, for planning a move as if it had let go: its blocks,
-  // and its own pods that are on their way out.
+  // What the gang itself holds on the node, for planning a move as if it had let go: its blocks and
+  // spares, and its own pods that are on their way out.
   ResourceVector HeldBy(std::string_view gang_uid, NodeId node) const;
-  // The same for all nodes of the model: once a block, in rank order, then once a leaving pod.
+  // The same for all nodes of the model: once a block, in rank order, once a spare, then once a
+  // leaving pod.
   void ForEachHeld(std::string_view gang_uid,
                    absl::FunctionRef<void(NodeId, const ResourceVector&)> visit) const;
 
@@ -188,7 +204,7 @@ class Ledger {
   // Of the gangs for which an end is expected: by time, then by uid.
   std::vector<ExpectedEnd> ExpectedEnds() const;
 
-  // GPUs (in `gpu_slot`) held by gangs of a queue; the present sum, never stored.
+  // GPUs (in `gpu_slot`) held by gangs of a queue, spares included; the present sum, never stored.
   int64_t GpusOfQueue(std::string_view queue) const;
 
   // The same object until something changes.

@@ -108,6 +108,11 @@ void AddGang(Fnv& hash, const AmountHasher& amounts, const LedgerRows& rows,
     hash.Add(block.epoch);
     hash.Add(block.pod == nullptr ? std::string_view() : block.pod->state.uid);
   }
+  hash.Add(static_cast<int64_t>(entry.spares.size()));
+  for (const SpareRecord& spare : entry.spares) {
+    hash.Add(rows.row(spare.place).state.name);
+    hash.Add(spare.epoch);
+  }
 }
 
 }  // namespace

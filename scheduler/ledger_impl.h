@@ -6,8 +6,8 @@
 //   PodRecord* pod = impl.PresentPod(entry, block);   // by the rule, not by what is booked
 //
 // Thread-safety: none. Cost: a change touches the pod, its block, and the other pods of that block.
-// Invariant: a block always holds on its place; a stored pod that is bound and is not the present
-// pod of a block holds on its node too.
+// Invariant: a block and a spare always hold on their places; a stored pod that is bound and is not
+// the present pod of a block holds on its node too.
 #pragma once
 
 #include <cstdint>
@@ -44,11 +44,17 @@ struct BlockRecord {
   PodRecord* pod = nullptr;  // the present pod
 };
 
+struct SpareRecord {
+  PlaceId place = 0;
+  int64_t epoch = 0;
+};
+
 // A gang, the pods that name it, or both.
 struct GangEntry {
   bool decided = false;  // PutGang came
-  Gang gang;             // without its blocks
+  Gang gang;             // without its blocks and spares
   std::vector<BlockRecord> blocks;
+  std::vector<SpareRecord> spares;
   // Sorted by uid, by first rank.
   absl::flat_hash_map<int64_t, absl::InlinedVector<PodRecord*, 1>> pods;
   mutable std::shared_ptr<const GangView> view;  // null: to be built
@@ -70,7 +76,8 @@ struct Ledger::Impl {
   void AddPod(const PodState& pod);
   bool ErasePod(std::string_view uid);
   void AddBlocks(GangEntry& entry, const std::vector<RankBlock>& blocks);
-  void RemoveBlocks(GangEntry& entry);
+  void AddSpares(GangEntry& entry, const std::vector<Spare>& spares);
+  void RemoveHomes(GangEntry& entry);
   void ChoosePod(GangEntry& entry, BlockRecord& block);
   // Only the block: the pod that it had is left to the caller. Returns that one.
   PodRecord* SwapPresentPod(GangEntry& entry, BlockRecord& block, PodRecord* pod);

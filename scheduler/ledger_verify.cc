@@ -110,6 +110,11 @@ absl::Status Ledger::Verify() const {
         ++present[block.pod];
       }
     }
+    for (const SpareRecord& spare : entry->spares) {
+      Recount& recount = recounts[impl_->rows.row(spare.place).state.name];
+      AddTo(recount, entry->gang.request);
+      ++recount.references;
+    }
   }
   for (const auto& [uid, pod] : impl_->pods) {
     Recount& recount = recounts[pod->bound() ? pod->state.node : pod->state.pinned_node];

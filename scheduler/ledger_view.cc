@@ -36,6 +36,9 @@ std::shared_ptr<const GangView> Ledger::Impl::ViewOf(const GangEntry& entry) con
       target.pod_uid = block.pod->state.uid;
     }
   }
+  for (const SpareRecord& spare : entry.spares) {
+    built->spares.push_back({rows.row(spare.place).state.name, spare.epoch});
+  }
   entry.view = std::move(built);
   return entry.view;
 }
@@ -92,6 +95,11 @@ void Ledger::ForEachHeld(std::string_view gang_uid,
       visit(node, Impl::Held(*entry, block));
     }
   }
+  for (const SpareRecord& spare : entry->spares) {
+    if (const NodeId node = impl_->rows.row(spare.place).node; node.valid()) {
+      visit(node, entry->gang.request);
+    }
+  }
   for (const auto& [first_rank, pods] : entry->pods) {
     for (const PodRecord* pod : pods) {
       if (const NodeId node = impl_->rows.row(pod->place).node; pod->foreign && node.valid()) {
@@ -129,11 +137,17 @@ int64_t Ledger::GpusOfQueue(std::string_view queue) const {
       continue;
     }
     const size_t slot = entry->gang.gpu_slot;
-    for (const BlockRecord& block : entry->blocks) {
+    const auto add = [&](const ResourceVector& held) {
       ResourceVector gpus;
-      gpus[0] = slot < kResourceSlots ? Impl::Held(*entry, block)[slot]
-                                      : std::max<int64_t>(entry->gang.gpus_per_block, 0);
+      gpus[0] =
+          slot < kResourceSlots ? held[slot] : std::max<int64_t>(entry->gang.gpus_per_block, 0);
       sum.Add(gpus);
+    };
+    for (const BlockRecord& block : entry->blocks) {
+      add(Impl::Held(*entry, block));
+    }
+    for (size_t i = 0; i < entry->spares.size(); ++i) {
+      add(entry->gang.request);
     }
   }
   return sum[0];

@@ -66,6 +66,20 @@ std::optional<PlacementOutcome> CheckRequest(const PlacementRequest& request,
     return Never{fmt::format("has {}: a gang has 0 to {}", Counted(request.spares, "spare"),
                              Thousands(kPodsMax))};
   }
+  if (static_cast<int64_t>(request.spares_kept.size()) > request.spares) {
+    return Never{fmt::format("{} are to stay, of {} that it has",
+                             Counted(static_cast<int64_t>(request.spares_kept.size()), "spare"),
+                             Thousands(request.spares))};
+  }
+  for (const std::string& name : request.spares_kept) {
+    if (!cluster.FindNode(name).valid()) {
+      return NotNow{WaitReason::kNoCapacity,
+                    fmt::format("a spare is to stay on node {}, which is not in the cluster: let "
+                                "it move",
+                                name),
+                    "", std::nullopt};
+    }
+  }
   return std::nullopt;
 }
 
@@ -92,7 +106,7 @@ void Place(const PlacementRequest& request, const Ledger& ledger, PlacementOutco
     return;
   }
   const auto spares = static_cast<int64_t>(std::get<Placed>(outcome).spares.size());
-  if (spares < request.spares) {
+  if (request.spares_required && spares < request.spares) {
     outcome = ExplainSpares(request, ledger, engine, spares);
   }
 }

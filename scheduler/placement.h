@@ -54,8 +54,11 @@ struct PlacementRequest {
   std::vector<LevelRule> rules;
   std::vector<ApartRule> apart;  // always required
   // Further pods of this kind that hold their GPUs and wait for a role, on nodes without a pod of
-  // the gang. Pods that stay or move do not change them: ask for none then.
+  // the gang. Those that the gang holds already count as free.
   int64_t spares = 0;
+  bool spares_required = true;  // false: as many of them as there is room for
+  // Nodes of spares that stay where they are, at most `spares` of them; a node may repeat.
+  std::vector<std::string> spares_kept;
   PlacementPolicy policy = PlacementPolicy::kAuto;
   base::Bitmap node_classes;          // allowed classes; empty (size 0): all
   std::vector<std::string> excluded;  // node names that failed this gang before
@@ -74,8 +77,9 @@ struct LevelUse {
 };
 
 struct Placed {
-  std::vector<NodeId> nodes;   // by pod, in rank order
-  std::vector<NodeId> spares;  // those that would stand in for most pods first
+  std::vector<NodeId> nodes;  // by pod, in rank order
+  // Those that stay, in their order; then those that would stand in for most pods first.
+  std::vector<NodeId> spares;
   std::string product;
   std::vector<LevelUse> levels;
 };

@@ -264,6 +264,9 @@ bool PlacementEngine::Assign(Placed& placed) {
   placed.spares.clear();
   if (request_->spares > 0) {
     slots_.Select(*ledger_, best_.product, {});
+    for (const std::string& name : request_->spares_kept) {
+      placed.spares.push_back(ledger_->cluster().FindNode(name));
+    }
     spares_.Choose(tree_, slots_.slots(), placed.nodes, request_->spares, placed.spares);
   }
   placed.product = ledger_->product_names()[best_.product];

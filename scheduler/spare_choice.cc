@@ -9,7 +9,6 @@ namespace asterism::scheduler {
 void SpareChoice::Choose(const PlacementTree& tree, std::span<const int64_t> slots,
                          std::span<const NodeId> nodes, int64_t count,
                          std::vector<NodeId>& spares) {
-  spares.clear();
   taken_.assign(tree.node_count(), 0);
   room_[0].assign(slots.begin(), slots.end());
   for (const NodeId node : nodes) {
@@ -22,7 +21,11 @@ void SpareChoice::Choose(const PlacementTree& tree, std::span<const int64_t> slo
     }
   }
   CountAlone(tree, nodes);
-  for (int64_t i = 0; i < count && room_[tree.root_level()][0] > 0; ++i) {
+  for (const NodeId spare : spares) {
+    CountStaying(tree, nodes, static_cast<uint32_t>(spare.index()));
+  }
+  for (auto i = static_cast<int64_t>(spares.size()); i < count && room_[tree.root_level()][0] > 0;
+       ++i) {
     if (!ChooseOne(tree, spares)) {
       CountAlone(tree, nodes);
       ChooseOne(tree, spares);
@@ -58,18 +61,43 @@ bool SpareChoice::ChooseOne(const PlacementTree& tree, std::vector<NodeId>& spar
     if (most == 0) {
       continue;
     }
-    uint32_t domain = NodeIn(tree, level, chosen);
-    spares.emplace_back(domain);
-    ++taken_[domain];
-    --room_[0][domain];
-    for (size_t above = 0; above < tree.root_level(); ++above) {
-      domain = tree.Parent(above, domain);
-      --room_[above + 1][domain];
-    }
+    const uint32_t node = NodeIn(tree, level, chosen);
+    spares.emplace_back(node);
+    Take(tree, node);
     Cover(tree, level, chosen);
     return true;
   }
   return false;
+}
+
+// It is near the pods of the innermost domain around it that has any without a spare.
+void SpareChoice::CountStaying(const PlacementTree& tree, std::span<const NodeId> nodes,
+                               uint32_t node) {
+  Take(tree, node);
+  if (alone_[tree.root_level()][0] == 0) {
+    CountAlone(tree, nodes);
+  }
+  uint32_t domain = node;
+  for (size_t level = 0; level < tree.root_level(); ++level) {
+    domain = tree.Parent(level, domain);
+    if (alone_[level + 1][domain] > 0) {
+      Cover(tree, level + 1, domain);
+      return;
+    }
+  }
+}
+
+void SpareChoice::Take(const PlacementTree& tree, uint32_t node) {
+  ++taken_[node];
+  if (room_[0][node] == 0) {
+    return;  // it stays on a node that nobody else may be placed on
+  }
+  uint32_t domain = node;
+  --room_[0][domain];
+  for (size_t level = 0; level < tree.root_level(); ++level) {
+    domain = tree.Parent(level, domain);
+    --room_[level + 1][domain];
+  }
 }
 
 uint32_t SpareChoice::NodeIn(const PlacementTree& tree, size_t level, uint32_t domain) const {

@@ -15,6 +15,7 @@ TEST(IgnoredFieldsTest, NothingAskedNothingSaid) {
   EXPECT_EQ(Ignored(R"({"gpus": 8, "placement": {"levels": [{"level": "supernode"}]}})"), "");
   EXPECT_EQ(Ignored(R"({"movable": false, "nativeGang": "Auto", "failover": {"mode": "Off"}})"),
             "");
+  EXPECT_EQ(Ignored(R"({"failover": {"spares": 2}})"), "");
   EXPECT_EQ(IgnoredFields(nlohmann::json::object(), false), "");
 }
 

@@ -450,6 +450,44 @@ TEST_F(JobReconcilerTest, ABlockWhoseNodeWentAwayMovesBeforeItsPodExists) {
   EXPECT_THAT(decision.create, IsEmpty());
 }
 
+TEST_F(JobReconcilerTest, ARefusalAfterTheLastBindMovesTheBlockAndRestartsNothing) {
+  Place();
+  AddAllPods("Pending");
+  status_ = Decide().status;
+  ASSERT_TRUE(status_.Is(kBound));
+  kube::Pod& pod = AddPod(1, "Failed");
+  pod.reason = "OutOfnvidia.com/gpu";
+  JobDecision decision = Decide();
+  ASSERT_THAT(decision.moves, SizeIs(1));
+  EXPECT_EQ(decision.moves[0].block, 1u);
+  EXPECT_FALSE(decision.restart.has_value());
+  EXPECT_EQ(ConditionReason(decision.status, kBound), "False/Moving");
+
+  // As CarryOutMoves leaves it, before the pod of the new home is created.
+  status_ = decision.status;
+  status_.placement.epoch = 2;
+  blocks_[1] = {8, "node-7", 2};
+  status_.placement.runs = RunsOf(blocks_, 8, [](std::string_view) { return "sn-0"; });
+  decision = Decide();
+  EXPECT_FALSE(decision.restart.has_value());
+  EXPECT_THAT(decision.create, ElementsAre(1u));
+}
+
+TEST_F(JobReconcilerTest, SparesGoWithThePlacement) {
+  Place();
+  status_.placement.spares = {{{"node-8", "node-9"}, 1}, {{"node-7"}, 2}};
+  const std::vector<scheduler::Spare> spares = SparesOf(status_.placement);
+  EXPECT_THAT(spares, ElementsAre(scheduler::Spare{"node-8", 1}, scheduler::Spare{"node-9", 1},
+                                  scheduler::Spare{"node-7", 2}));
+  EXPECT_EQ(SpareRunsOf(spares), status_.placement.spares);
+  AddAllPods("Running");
+  seen_.shape.spares = 3;
+  EXPECT_EQ(Decide().status.effective.spares, 3);
+  EXPECT_EQ(Decide().status.placement.spares.size(), 2u);
+  job_.spec.suspend = true;
+  EXPECT_THAT(Decide().status.placement.spares, IsEmpty());
+}
+
 TEST_F(JobReconcilerTest, SuspendTakesEverythingBack) {
   Place();
   Set(kBound);

@@ -105,6 +105,10 @@ PlacementRequest GangLife::DrawRequest(const std::string& uid) {
   if (rng_.Chance(0.2)) {
     request.products = {rng_.Chance(0.5) ? "H200" : "H100"};
   }
+  if (rng_.Chance(0.3)) {
+    request.spares = 1 + static_cast<int64_t>(rng_.Below(3));
+    request.spares_required = rng_.Chance(0.5);
+  }
   return request;
 }
 
@@ -142,6 +146,7 @@ Gang GangLife::LedgerGang(const std::string& uid, const LiveGang& gang) const {
   told.gpus_per_block = GpusOf(gang.request);
   told.request = gang.request.request;
   told.blocks = gang.blocks;
+  told.spares = gang.spares;
   return told;
 }
 
@@ -152,6 +157,7 @@ void GangLife::Book(const PlacementRequest& request, const Placed& placed, int64
   next.request = request;
   next.request.kept.clear();
   next.request.excluded.clear();
+  next.request.spares_kept.clear();
   next.product = placed.product;
   next.epoch = epoch;
   const auto before = gangs_.find(uid);
@@ -160,7 +166,16 @@ void GangLife::Book(const PlacementRequest& request, const Placed& placed, int64
     next.blocks.push_back({static_cast<int64_t>(pod), nodes_[placed.nodes[pod].index()].name,
                            stays ? before->second.blocks[pod].epoch : epoch});
   }
+  for (size_t i = 0; i < placed.spares.size(); ++i) {
+    const bool stays = i < request.spares_kept.size();
+    next.spares.push_back(
+        {nodes_[placed.spares[i].index()].name, stays ? before->second.spares[i].epoch : epoch});
+  }
+  spares_ += next.spares.size();
   Unbook(uid);
+  for (const Spare& spare : next.spares) {
+    use_[IndexOf(spare.node)].blocks += GpusOf(request);
+  }
   std::set<std::string> present;
   for (const RankBlock& block : next.blocks) {
     use_[IndexOf(block.node)].blocks += GpusOf(request);
@@ -197,6 +212,9 @@ void GangLife::Unbook(const std::string& uid) {
   for (const RankBlock& block : found->second.blocks) {
     use_[IndexOf(block.node)].blocks -= gpus;
   }
+  for (const Spare& spare : found->second.spares) {
+    use_[IndexOf(spare.node)].blocks -= gpus;
+  }
   for (auto& [pod_uid, pod] : pods_) {
     if (pod.state.gang_uid == uid && pod.present) {
       pod.present = false;
@@ -219,17 +237,60 @@ std::string GangLife::Decide(const PlacementRequest& request, int64_t epoch) {
   for (const NodeId node : placed->nodes) {
     hash_ = base::Fnv1a(nodes_[node.index()].name, hash_);
   }
+  for (const NodeId node : placed->spares) {
+    hash_ = base::Fnv1a(nodes_[node.index()].name, hash_);
+  }
   if (std::string wrong = CheckPlaced(request, *placed); !wrong.empty()) {
     return wrong;
   }
-  std::vector<RankBlock> before;
+  if (std::string wrong = CheckSpares(request, *placed); !wrong.empty()) {
+    return wrong;
+  }
+  LiveGang before;
   if (const auto found = gangs_.find(request.gang_uid); found != gangs_.end()) {
-    before = found->second.blocks;
+    before = found->second;
   }
   Book(request, *placed, epoch);
   std::string wrong = CheckGang(request.gang_uid);
   wrong = wrong.empty() ? CheckNodesOf(before) : wrong;
-  return wrong.empty() ? CheckNodesOf(gangs_[request.gang_uid].blocks) : wrong;
+  return wrong.empty() ? CheckNodesOf(gangs_[request.gang_uid]) : wrong;
+}
+
+std::string GangLife::CheckSpares(const PlacementRequest& request, const Placed& placed) const {
+  const auto count = static_cast<int64_t>(placed.spares.size());
+  if (count > request.spares || (request.spares_required && count < request.spares)) {
+    return fmt::format("{} spares of {} have a place", count, request.spares);
+  }
+  std::map<size_t, int64_t> wanted;
+  for (size_t i = 0; i < placed.spares.size(); ++i) {
+    const NodeId node = placed.spares[i];
+    const std::string& name = nodes_[node.index()].name;
+    if (i < request.spares_kept.size()) {
+      if (request.spares_kept[i] != name) {
+        return fmt::format("spare {} was to stay on {}", i, request.spares_kept[i]);
+      }
+      continue;
+    }
+    if (std::find(placed.nodes.begin(), placed.nodes.end(), node) != placed.nodes.end()) {
+      return fmt::format("a spare is on {}, where a pod of its gang is", name);
+    }
+    if (!nodes_[node.index()].usable || nodes_[node.index()].product != placed.product) {
+      return fmt::format("a spare is on {}, which it may not use", name);
+    }
+    wanted[node.index()] += GpusOf(request);
+  }
+  for (auto& [node, gpus] : wanted) {
+    const std::string& name = nodes_[node].name;
+    for (const std::string& kept : request.spares_kept) {
+      gpus += kept == name ? GpusOf(request) : 0;
+    }
+    const int64_t own = ledger_->HeldBy(request.gang_uid, NodeId(node))[gpu_slot_];
+    if (gpus > nodes_[node].allocatable[gpu_slot_] - use_[node].sum() + own) {
+      return fmt::format("{} GPUs of {} are kept as spares, others hold {} of {}", gpus, name,
+                         use_[node].sum() - own, nodes_[node].allocatable[gpu_slot_]);
+    }
+  }
+  return "";
 }
 
 std::string GangLife::CheckPlaced(const PlacementRequest& request, const Placed& placed) const {
@@ -262,6 +323,9 @@ std::string GangLife::CheckPlaced(const PlacementRequest& request, const Placed&
     if (const auto found = gangs_.find(request.gang_uid); found != gangs_.end()) {
       for (const RankBlock& block : found->second.blocks) {
         own += block.node == nodes_[node].name ? GpusOf(request) : 0;
+      }
+      for (const Spare& spare : found->second.spares) {
+        own += spare.node == nodes_[node].name ? GpusOf(request) : 0;
       }
     }
     for (const auto& [uid, pod] : pods_) {
@@ -334,8 +398,9 @@ bool GangLife::HasRoom(const PlacementRequest& request, const std::string& produ
 
 std::string GangLife::CheckRefused(const PlacementRequest& request) const {
   const bool known = gangs_.contains(request.gang_uid);
-  if (known || !request.excluded.empty() || !request.apart.empty() || request.rules.size() > 1 ||
-      (request.rules.size() == 1 && !request.rules[0].required)) {
+  const bool for_spares = request.spares > 0 && request.spares_required;
+  if (known || for_spares || !request.excluded.empty() || !request.apart.empty() ||
+      request.rules.size() > 1 || (request.rules.size() == 1 && !request.rules[0].required)) {
     return "";
   }
   const bool never = std::holds_alternative<Never>(outcome_);
@@ -365,9 +430,14 @@ std::string GangLife::CheckNode(size_t node) const {
   return "";
 }
 
-std::string GangLife::CheckNodesOf(const std::vector<RankBlock>& blocks) const {
-  for (const RankBlock& block : blocks) {
+std::string GangLife::CheckNodesOf(const LiveGang& gang) const {
+  for (const RankBlock& block : gang.blocks) {
     if (std::string wrong = CheckNode(IndexOf(block.node)); !wrong.empty()) {
+      return wrong;
+    }
+  }
+  for (const Spare& spare : gang.spares) {
+    if (std::string wrong = CheckNode(IndexOf(spare.node)); !wrong.empty()) {
       return wrong;
     }
   }
@@ -393,7 +463,7 @@ std::string GangLife::CheckGang(const std::string& uid) const {
       return fmt::format("block {} of {} is not where or what it should be", pod, uid);
     }
   }
-  return "";
+  return view->spares == found->second.spares ? "" : fmt::format("the spares of {} are wrong", uid);
 }
 
 std::string GangLife::Arrive() {
@@ -406,6 +476,7 @@ std::string GangLife::Restart() {
     return "";
   }
   PlacementRequest request = gang->second.request;
+  request.spares_required = false;
   if (rng_.Chance(0.5)) {
     request.excluded.push_back(gang->second.blocks[rng_.Below(gang->second.blocks.size())].node);
   }
@@ -415,7 +486,7 @@ std::string GangLife::Restart() {
     return wrong;
   }
   // It goes back to the queue, and its pods go.
-  const std::vector<RankBlock> before = gangs_[uid].blocks;
+  const LiveGang before = gangs_[uid];
   Unbook(uid);
   ledger_->RemoveGang(uid);
   return CheckNodesOf(before);
@@ -432,8 +503,34 @@ std::string GangLife::Move() {
   for (const RankBlock& block : gang->second.blocks) {
     request.kept.push_back(block.node == away ? "" : block.node);
   }
+  // They stay where they are, and no pod moves onto them.
+  request.spares = static_cast<int64_t>(gang->second.spares.size());
+  for (const Spare& spare : gang->second.spares) {
+    request.spares_kept.push_back(spare.node);
+    request.excluded.push_back(spare.node);
+  }
   ++moved_;
   return Decide(request, gang->second.epoch + 1);
+}
+
+// One more or one less, or some look for other places; the pods stay.
+std::string GangLife::SparesChange() {
+  const auto gang = AnyGang();
+  if (gang == gangs_.end()) {
+    return "";
+  }
+  PlacementRequest request = gang->second.request;
+  for (const RankBlock& block : gang->second.blocks) {
+    request.kept.push_back(block.node);
+  }
+  request.spares = static_cast<int64_t>(rng_.Below(4));
+  request.spares_required = false;
+  const std::vector<Spare>& spares = gang->second.spares;
+  const size_t most = std::min(spares.size(), static_cast<size_t>(request.spares));
+  for (size_t i = 0; i < most && rng_.Chance(0.7); ++i) {
+    request.spares_kept.push_back(spares[i].node);
+  }
+  return Decide(request, gang->second.epoch);
 }
 
 std::string GangLife::Cancel() {
@@ -442,7 +539,7 @@ std::string GangLife::Cancel() {
     return "";
   }
   const std::string uid = gang->first;
-  const std::vector<RankBlock> before = gang->second.blocks;
+  const LiveGang before = gang->second;
   Unbook(uid);
   ledger_->RemoveGang(uid);
   std::string wrong = CheckGang(uid);
@@ -555,7 +652,8 @@ std::string GangLife::Step() {
          : draw < 76 ? PodEnds(/*present=*/false)
          : draw < 82 ? Cancel()
          : draw < 86 ? Restart()
-         : draw < 91 ? Move()
+         : draw < 90 ? Move()
+         : draw < 92 ? SparesChange()
          : draw < 95 ? NodeChanges()
          : draw < 98 ? ForeignComes()
                      : ForeignGoes();

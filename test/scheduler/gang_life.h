@@ -39,6 +39,7 @@ class GangLife {
   size_t placed() const { return placed_; }
   size_t refused() const { return refused_; }
   size_t moved() const { return moved_; }
+  size_t spares() const { return spares_; }
 
  private:
   struct LivePod {
@@ -50,10 +51,11 @@ class GangLife {
     std::string product;
     int64_t epoch = 0;
     std::vector<RankBlock> blocks;  // by pod
+    std::vector<Spare> spares;
   };
   // GPUs of a node.
   struct NodeUse {
-    int64_t blocks = 0;   // of all gangs
+    int64_t blocks = 0;   // of all gangs, spares included
     int64_t leaving = 0;  // pods that are not the present ones of their blocks
     int64_t foreign = 0;
     int64_t sum() const { return blocks + leaving + foreign; }
@@ -67,6 +69,7 @@ class GangLife {
   std::string Arrive();
   std::string Restart();
   std::string Move();
+  std::string SparesChange();
   std::string Cancel();
   std::string PodSeen();
   std::string PodBinds();
@@ -78,11 +81,12 @@ class GangLife {
   // Judges what Place says, and books it where it found a place.
   std::string Decide(const PlacementRequest& request, int64_t epoch);
   std::string CheckPlaced(const PlacementRequest& request, const Placed& placed) const;
+  std::string CheckSpares(const PlacementRequest& request, const Placed& placed) const;
   std::string CheckRefused(const PlacementRequest& request) const;
   bool HasRoom(const PlacementRequest& request, const std::string& product, bool empty) const;
   std::string CheckNode(size_t node) const;
   std::string CheckGang(const std::string& uid) const;
-  std::string CheckNodesOf(const std::vector<RankBlock>& blocks) const;
+  std::string CheckNodesOf(const LiveGang& gang) const;
 
   void Book(const PlacementRequest& request, const Placed& placed, int64_t epoch);
   void Unbook(const std::string& uid);
@@ -108,6 +112,7 @@ class GangLife {
   size_t placed_ = 0;
   size_t refused_ = 0;
   size_t moved_ = 0;
+  size_t spares_ = 0;  // decided
 };
 
 }  // namespace asterism::scheduler

@@ -53,6 +53,9 @@ struct LedgerModel {
           used += std::max({gang.request[kGpuSlot], asked, int64_t{0}});
         }
       }
+      for (const Spare& spare : gang.spares) {
+        used += spare.node == node ? std::max<int64_t>(gang.request[kGpuSlot], 0) : 0;
+      }
     }
     for (const auto& [uid, pod] : pods) {
       const bool counted = std::find(present.begin(), present.end(), &pod) != present.end();
@@ -106,6 +109,9 @@ Gang GangOf(const Change& change) {
   gang.request[kGpuSlot] = change[4] - 1;
   for (int i = 0; i < change[5] % 4; ++i) {
     gang.blocks.push_back({i, "n" + std::to_string((change[6] + i) % 5), change[7] % 2});
+  }
+  for (int i = 0; i < change[2] % 3; ++i) {
+    gang.spares.push_back({"n" + std::to_string((change[7] + i) % 5), change[6] % 2});
   }
   return gang;
 }
@@ -209,6 +215,9 @@ void CompareWithModel(const LedgerModel& model, const Ledger& ledger) {
       const int64_t asked = pod == nullptr ? 0 : pod->requests[kGpuSlot];
       gpus_of_queue[gang.queue] += std::max({gang.request[kGpuSlot], asked, int64_t{0}});
     }
+    RC_ASSERT(shown->spares == gang.spares);
+    gpus_of_queue[gang.queue] +=
+        static_cast<int64_t>(gang.spares.size()) * std::max<int64_t>(gang.request[kGpuSlot], 0);
   }
   for (const char* queue : {"q0", "q1"}) {
     RC_ASSERT(ledger.GpusOfQueue(queue) == gpus_of_queue[queue]);

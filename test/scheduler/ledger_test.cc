@@ -133,6 +133,37 @@ TEST_F(LedgerTest, PodsOfOlderEpochsAndTerminatingOnesHoldBesideTheBlock) {
   ExpectSound();
 }
 
+TEST_F(LedgerTest, ASpareHoldsAsMuchAsAPodUntilItsGangGoes) {
+  Gang gang = MakeGang("g", {"n1"});
+  gang.spares = {{"n2", 1}, {"n3", 2}, {"n2", 2}};
+  ledger().PutGang(gang);
+  EXPECT_EQ(Used("n1"), 4);
+  EXPECT_EQ(Used("n2"), 8);
+  EXPECT_EQ(Used("n3"), 4);
+  EXPECT_EQ(ledger().HeldBy("g", Node("n2"))[cluster_.gpu_slot()], 8);
+  EXPECT_EQ(ledger().GpusOfQueue(gang.queue), 16);
+  EXPECT_EQ(ledger().FindGang("g")->spares, gang.spares);
+  EXPECT_EQ(ledger().FindGang("g")->gpus_held(), 4 * gang.gpus_per_block);
+  ExpectSound();
+  PlacementRequest request = cluster_.Request(1, 8);
+  request.excluded = {"n1", "n3"};
+  EXPECT_TRUE(std::holds_alternative<NotNow>(Place(request, ledger()))) << "n2 is held by spares";
+  request.gang_uid = "g";
+  EXPECT_TRUE(std::holds_alternative<Placed>(Place(request, ledger()))) << "by its own";
+  const uint64_t digest = ledger().Digest();
+  gang.spares.pop_back();
+  ledger().PutGang(gang);
+  EXPECT_EQ(Used("n2"), 4);
+  EXPECT_NE(ledger().Digest(), digest);
+  gang.spares.push_back({"n2", 2});
+  ledger().PutGang(gang);
+  EXPECT_EQ(ledger().Digest(), digest);
+  ledger().RemoveGang("g");
+  EXPECT_EQ(Used("n2"), 0);
+  EXPECT_EQ(Used("n3"), 0);
+  ExpectSound();
+}
+
 TEST_F(LedgerTest, WhatTheGangHoldsIncludesItsPodsThatLeave) {
   ledger().PutGang(MakeGang("g", {"n1"}, 2));
   ledger().PutPod(GangPod("old", 0, "n1", "n1", 1));

@@ -58,6 +58,45 @@ TEST(SpareChoice, ASpareIsNearMostPodsThatHaveNone) {
             "Never has -1 spares: a gang has 0 to 1,048,576");
 }
 
+TEST(SpareChoice, ThoseThatStayCountFirst) {
+  TestCluster cluster = SixteenNodes();
+  PlacementRequest request = cluster.Request(6, 8);
+  for (const char* node : {"n00", "n01", "n02", "n03", "n04", "n05"}) {
+    request.kept.push_back(node);
+  }
+  request.spares = 2;
+  request.spares_kept = {"n07"};
+  // The leaf of n04 and n05 is served; the next one serves those of the first leaf from the spine.
+  EXPECT_THAT(SpareNames(cluster, Place(request, cluster.ledger())), ElementsAre("n07", "n06"));
+  request.spares_kept = {"n15"};
+  EXPECT_THAT(SpareNames(cluster, Place(request, cluster.ledger())), ElementsAre("n15", "n06"));
+  cluster.Occupy("n06", 8);
+  cluster.Occupy("n07", 8);
+  request.spares = 3;
+  request.spares_required = false;
+  request.excluded = {"n08", "n09", "n10", "n11", "n12", "n13", "n14"};
+  EXPECT_THAT(SpareNames(cluster, Place(request, cluster.ledger())), ElementsAre("n15"))
+      << "no room for a second one beside it";
+  request.spares = 1;
+  request.spares_kept = {"n14", "n15"};
+  EXPECT_EQ(Describe(Place(request, cluster.ledger())),
+            "Never 2 spares are to stay, of 1 that it has");
+  request.spares_kept = {"n99"};
+  EXPECT_EQ(Describe(Place(request, cluster.ledger())),
+            "NotNow a spare is to stay on node n99, which is not in the cluster: let it move");
+}
+
+TEST(SpareChoice, AsManyAsThereIsRoomForWhereTheyAreAWish) {
+  TestCluster cluster = SixteenNodes();
+  for (int i = 6; i < 15; ++i) {
+    cluster.Occupy((i < 10 ? "n0" : "n") + std::to_string(i), 8);
+  }
+  PlacementRequest request = cluster.Request(6, 8);
+  request.spares = 4;
+  request.spares_required = false;
+  EXPECT_THAT(SpareNames(cluster, Place(request, cluster.ledger())), ElementsAre("n15"));
+}
+
 TEST(SpareChoice, SparesAreOnNodesOfTheirOwn) {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

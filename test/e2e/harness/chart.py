@@ -29,11 +29,16 @@ def release(rig, config=None, name="asterism", *arguments):
 
 
 def install(rig, config=None):
-    """Returns the text of the controller's configuration, as it stands in the ConfigMap. `config`: values that differ."""
+    """Returns the text of the controller's configuration. `config`: values that differ."""
     release(rig, config)
     # The garbage collector looks for new kinds every 30 s only; until then it does not see that a job is gone.
     rig.component("kube-controller-manager", "kill")
     rig.component("kube-controller-manager", "start")
+    return configuration(rig)
+
+
+def configuration(rig):
+    """As it stands in the ConfigMap."""
     return rig.kubectl("--namespace", NAMESPACE, "get", "configmap", "asterism-config", "--output", r"jsonpath={.data.config\.yaml}")
 
 

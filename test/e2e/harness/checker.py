@@ -107,7 +107,7 @@ def _overbooked(pods, nodes):
 
 
 def _promised_twice(pods, nodes, jobs):
-    """Counts what placed jobs were promised, with or without pods, and the pods of other people."""
+    """Counts what placed jobs were promised, with or without pods, their spares, and the pods of other people."""
     gpus = _gpus_of_nodes(nodes)
     foreign = pod_facts.held([pod for pod in pods if not pod_facts.job_uid(pod)])
     promised = {node: held[pod_facts.GPU] for node, held in foreign.items()}
@@ -116,7 +116,7 @@ def _promised_twice(pods, nodes, jobs):
         status = job.get("status", {})
         if status.get("state") in ("Succeeded", "Failed"):
             continue
-        for _, node, _ in placement.blocks(status):
+        for node in [node for _, node, _ in placement.blocks(status)] + placement.spares(status):
             promised[node] = promised.get(node, 0) + status["effective"]["gpusPerPod"]
             holders.setdefault(node, []).append(job["metadata"]["name"])
     return [f"{node} has {gpus[node]} GPUs and {count} are promised, to {', '.join(holders.get(node, []))}" for node, count in promised.items()
@@ -214,7 +214,14 @@ def _ledger_use_differs(ledger, pods, jobs):
                 pod, job = pod_of_uid.get(block.get("pod")), job_of_uid.get(gang["uid"])
                 wanted = pod_facts.requests(pod) if pod else _requests_of_a_block(job) if job else Counter()
                 expected[block["node"]] = expected.get(block["node"], Counter()) + wanted
-    return [f"ledger: {node['name']} uses {node['used']}, pods and blocks without a bound pod make {dict(expected.get(node['name'], {}))}"
+    for job in jobs:
+        status = job.get("status", {})
+        if placement.spares(status) and status.get("state") not in ("Succeeded", "Failed"):
+            own = [pod for pod in pods if pod_facts.job_uid(pod) == job["metadata"]["uid"]]
+            wanted = pod_facts.requests(own[0]) if own else _requests_of_a_block(job)
+            for node in placement.spares(status):
+                expected[node] = expected.get(node, Counter()) + wanted
+    return [f"ledger: {node['name']} uses {node['used']}, pods, blocks without a bound pod and spares make {dict(expected.get(node['name'], {}))}"
             for node in ledger["nodes"] if Counter(node["used"]) != expected.get(node["name"], Counter())]
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import time
 
-from harness import chart, checker, controller, jobs, places, pods as pod_facts, tls
+from harness import chart, checker, commit_mode, controller, jobs, places, pods as pod_facts, tls
 from harness.api import Api, ApiError
 from harness.failure import Failed, require
 from harness.job import Job
@@ -25,6 +25,7 @@ class Cluster:
         self.rig = Rig(prefix, nodes)
         self.scratch = self.rig.make_scratch()
         self.controllers = []
+        self.direct = False     # whether the operator binds pods itself; see commit_mode
         self.examples = places.EXAMPLES
         self._deleted_nodes = {}
         self._cleanups = contextlib.ExitStack()
@@ -201,6 +202,8 @@ class Cluster:
                 self.api.delete("Pod", pod_facts.name(pod), pod["metadata"]["namespace"], gracePeriodSeconds=0)
         self.ensure_controller()
         self.wait_for(lambda: not self.leftovers(), lambda: f"left after all jobs were deleted: {', '.join(self.leftovers()[:5])}", 45.0)
+        if self.direct:
+            commit_mode.wait_until_closed(self)
         self.check()
 
     def leftovers(self):

@@ -52,6 +52,11 @@ def blocks(status):
     return sorted(found)
 
 
+def spares(status):
+    """The node of each spare of status.placement."""
+    return [name for run in status.get("placement", {}).get("spares", []) for name in node_names(run["nodes"])]
+
+
 def supernodes(nodes, names):
     """The supernode of each name. `nodes`: objects of the API."""
     labels = {node["metadata"]["name"]: node["metadata"]["labels"].get(SUPERNODE_LABEL) for node in nodes}

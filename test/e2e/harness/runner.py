@@ -7,10 +7,10 @@ import shutil
 import time
 import traceback
 
-from harness import audit, chart
+from harness import audit, chart, commit_mode
 from harness.cluster import Cluster
 from harness.failure import Failed
-from harness.scenario import SMALL
+from harness.scenario import SMALL, Scenario
 
 PREFIX = "e2e"
 # Log folders of earlier runs that are kept.
@@ -18,6 +18,8 @@ _KEPT_RUNS = 5
 _LATEST = "latest"
 # Some clusters answer no list as a stream, and the controller needs its right to list there.
 _OF_AN_OLDER_API_SERVER = ("--component-arg", "kube-apiserver=--feature-gates=WatchList=false")
+
+_BACK = Scenario("direct_commit_is_switched_off_again", commit_mode.switch_back, SMALL, soak=False, direct=False)
 
 
 class Runner:
@@ -75,12 +77,28 @@ class Runner:
                 return
             print(f"   cluster of {nodes} simulated nodes, chart and controller: {time.monotonic() - began:.1f} s", flush=True)
             for each in scenarios:
-                self._run_one(cluster, each, folder)
+                if not each.direct:
+                    self._run_one(cluster, each, folder)
+            direct = [each for each in scenarios if each.direct]
+            if direct and self._switch_to_direct_commit(cluster, direct, folder):
+                for each in direct:
+                    self._run_one(cluster, each, folder)
             self._note_rights(cluster)
             if keep:
                 _wait_for_interrupt(cluster)
+            elif cluster.direct:
+                self._run_one(cluster, _BACK, folder)
         finally:
             cluster.down()
+
+    def _switch_to_direct_commit(self, cluster, scenarios, folder):
+        try:
+            commit_mode.switch_to_direct(cluster)
+            return True
+        except (Failed, OSError) as error:
+            self.failed += len(scenarios)
+            print(f"FAIL direct commit cannot be switched on, {len(scenarios)} scenarios cannot run: {error}\n   logs: {folder}", flush=True)
+            return False
 
     def _run_one(self, cluster, each, folder):
         began = time.monotonic()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness import chart, pods as pod_facts
 from harness.failure import require, require_equal
-from harness.scenario import scenario
+from harness.scenario import Commit, scenario
 from harness.slow_proxy import SlowProxy
 
 
@@ -73,12 +73,12 @@ def a_restart_of_the_api_server_during_a_commit_leaves_a_whole_gang(cluster):
     hit_commit(cluster, half_bound, "kube-apiserver", "stop", "start")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_killed_api_server_during_a_commit_leaves_a_whole_gang(cluster):
     hit_commit(cluster, half_created, "kube-apiserver", "kill", "start")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_storage_that_stalls_for_5_seconds_during_a_commit_leaves_a_whole_gang(cluster):
     hit_commit(cluster, half_created, "etcd", "pause", "resume", seconds=5)
 
@@ -106,7 +106,7 @@ class Bystander:
         require_equal(self._job.restarts["count"], 0, "restarts.count of the running job")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def sixty_seconds_without_api_server_harm_no_running_job_and_delay_a_new_one(cluster):
     bystander, errors = Bystander(cluster), requests(cluster, code="error")
     cluster.rig.component("kube-apiserver", "stop")
@@ -157,7 +157,7 @@ def refused_for_load(cluster):
         cluster.rig.kubectl("delete", "--filename", "-", text=text)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_storm_of_429_loses_no_job_and_no_lease(cluster):
     bystander, transitions = Bystander(cluster), lease_transitions(cluster)
     with refused_for_load(cluster):

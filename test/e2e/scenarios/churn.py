@@ -1,4 +1,5 @@
-"""Jobs come and go while the controller is killed again and again; nothing may ever be wrong."""
+"""Jobs come and go while the controller is killed again and again; nothing may ever be wrong. Where the operator binds by itself,
+kube-scheduler binds every second job all the same, so that both meet on the same nodes."""
 
 import os
 import random
@@ -8,19 +9,22 @@ import time
 from harness import pods as pod_facts
 from harness.api import ApiError
 from harness.failure import Failed, require
-from harness.scenario import scenario
+from harness.scenario import Commit, scenario
+from scenarios.queueing import create_queue
 
 _JOBS_AT_ONCE = 12
+_PINNED = "pinned"     # a Queue whose jobs kube-scheduler binds
 _KILL_AFTER_S = (0.2, 2.5)
 
 
 class Churn(threading.Thread):
     """Creates, breaks, suspends and deletes jobs of random size until it is told to stop."""
 
-    def __init__(self, cluster, seed):
+    def __init__(self, cluster, seed, queues):
         super().__init__(daemon=True)
         self._cluster = cluster
         self._random = random.Random(seed)
+        self._queues = queues
         self._stop_event = threading.Event()
         self.jobs = []
         self.created = 0
@@ -63,7 +67,7 @@ class Churn(threading.Thread):
         self.created += 1
         pods = self._random.choice([1, 1, 2, 4, 4, 8, 16, 33])
         behaviour = self._random.choice([None, None, {"run-seconds": self._random.randint(1, 4)}])
-        job = self._cluster.submit_job(f"churn-{self.created:04}", pods * 8, behaviour=behaviour)
+        job = self._cluster.submit_job(f"churn-{self.created:04}", pods * 8, behaviour=behaviour, queue=self._random.choice(self._queues))
         job.born = time.monotonic()
         self.jobs.append(job)
 
@@ -100,18 +104,22 @@ def settle(cluster):
     cluster.wait_for(lambda: not restless(), lambda: f"every job runs, waits, is suspended or has ended; not so {restless()[:5]}", 90)
 
 
-@scenario()
+@scenario(commit=Commit.DIRECT)
 def kills_of_the_controller_during_a_churn_break_nothing(cluster):
-    command = kills_of_the_controller_during_a_churn_break_nothing.scenario.command
-    run_churn(cluster, command, kills(10), hurt=lambda rng, number: cluster.controller.kill())
+    run_churn(cluster, kills_of_the_controller_during_a_churn_break_nothing, kills(10), hurt=lambda rng, number: cluster.controller.kill())
 
 
-def run_churn(cluster, command, count, hurt, check_every=5):
-    """`command`: runs the scenario that calls this."""
+def run_churn(cluster, body, count, hurt, check_every=5):
+    """`body`: the scenario that calls this."""
     chosen = seed()
+    command = next(each.command for each in body.scenarios if each.direct == cluster.direct)
     print(f"   repeat: {command} --seed {chosen} --kills {count}", flush=True)
     rng = random.Random(chosen)
-    churn = Churn(cluster, chosen)
+    queues = ["default"]
+    if cluster.direct:
+        create_queue(cluster, _PINNED, namespaceSelector={}, commit="Scheduler")
+        queues.append(_PINNED)
+    churn = Churn(cluster, chosen, queues)
     churn.start()
     try:
         for number in range(1, count + 1):
@@ -127,3 +135,6 @@ def run_churn(cluster, command, count, hurt, check_every=5):
     settle(cluster)
     cluster.check(timeout_s=30)
     require(churn.created > count, f"only {churn.created} jobs: no churn")
+    for job in churn.jobs:
+        job.delete()
+    cluster.wait_for(lambda: not cluster.jobs.all(), "all jobs are gone, so that no Queue is taken from under one")

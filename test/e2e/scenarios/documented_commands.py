@@ -24,7 +24,7 @@ _ELSEWHERE = {
                      "echo '{"), "grpcurl is no package of Debian: scenarios/placement_service asks the same with placement_client"),
     "sleep 15": "the way from there to the next line",
     "kubectl create namespace research": "the jobs of the pages live there already",
-    "kubectl taint nodes": "scenarios/direct_commit types it, on nodes that are closed",
+    "kubectl taint nodes": "harness/commit_mode types it, on nodes that are closed",
     "deploy/images/build": "test/images/images_test does it, with build/ci",
     "skopeo": "by hand: needs a registry",
     "kubectl -n asterism-system describe job": "the Job is there only while an upgrade is at work",

@@ -4,7 +4,7 @@ import time
 
 from harness import pods as pod_facts
 from harness.failure import require, require_equal
-from harness.scenario import scenario
+from harness.scenario import Commit, scenario
 
 
 @scenario()
@@ -24,7 +24,7 @@ def rank_zero_alone_decides_where_the_policy_says_so(cluster):
     job.wait(lambda: not job.live_pods(), "the other ranks are ended")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH)
 def one_failed_rank_restarts_the_gang_under_a_new_epoch(cluster):
     job = cluster.run_job("fails", 32)
     epoch, victim = job.epoch, job.annotate_pod(2, exit_code="3")
@@ -61,7 +61,7 @@ def a_rule_fails_the_job_on_its_exit_code(cluster):
     job.wait(lambda: not job.live_pods(), "no pod runs on")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_rule_restarts_without_counting(cluster):
     rules = [{"exitCodes": [9], "action": "RestartAndIgnoreMaxRestarts"}]
     job = cluster.run_job("uncounted", 16, failurePolicy={"backoffSeconds": 0, "maxRestarts": 0, "rules": rules})
@@ -73,7 +73,7 @@ def a_rule_restarts_without_counting(cluster):
     job.wait_state("Failed")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def the_job_fails_when_its_restarts_are_used_up(cluster):
     job = cluster.run_job("limited", 16, failurePolicy={"backoffSeconds": 0, "maxRestarts": 1})
     job.annotate_pod(0, exit_code="1")
@@ -85,7 +85,7 @@ def the_job_fails_when_its_restarts_are_used_up(cluster):
     cluster.run_job("next", 512)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def the_first_cause_is_named_and_not_the_ranks_that_died_of_it(cluster):
     job = cluster.run_job("cascade", 64)
     pods = job.live_pods()
@@ -97,14 +97,14 @@ def the_first_cause_is_named_and_not_the_ranks_that_died_of_it(cluster):
     require_equal(job.restarts["count"], 1, "one failure is one restart")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_pod_deleted_by_hand_restarts_the_gang(cluster):
     job = cluster.run_job("touched", 32)
     cluster.api.delete("Pod", pod_facts.name(job.live_pods()[1]), cluster.namespace)
     job.wait_restarted().require_whole(4)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH)
 def a_pod_that_the_kubelet_refuses_restarts_the_gang(cluster):
     job = cluster.run_job("refused", 32)
     job.annotate_pod(3, refuse="OutOfnvidia.com/gpu")
@@ -123,7 +123,7 @@ def a_restart_waits_for_its_back_off_which_doubles(cluster):
         job.wait_restarted(count).require_whole(8)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_restart_creates_no_pod_before_the_old_ones_are_gone(cluster):
     job = cluster.run_job("slow", 512, behaviour={"stop-seconds": 3})
     old, gone_after, too_early = {pod_facts.uid(pod) for pod in job.pods()}, [], []

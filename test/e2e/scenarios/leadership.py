@@ -6,7 +6,7 @@ import time
 from harness import audit, chart, jobs, pods as pod_facts
 from harness.failure import require, require_equal
 from harness.leader_proxy import LeaderProxy
-from harness.scenario import scenario
+from harness.scenario import Commit, scenario
 from scenarios.api_outages import half_bound
 from scenarios.command_line import restart_controller
 
@@ -48,7 +48,7 @@ def writes(cluster):
     return audit.writes_with_certificate(cluster.rig, chart.SERVICE_ACCOUNT)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def the_standby_takes_over_when_the_leader_is_killed(cluster):
     with pair(cluster) as (leader, standby):
         running = cluster.run_job("running", 64)
@@ -91,7 +91,7 @@ def the_standby_takes_over_in_about_2_seconds_when_the_leader_ends_cleanly(clust
         cluster.run_job("after", 32).require_whole(4)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_paused_leader_that_comes_back_does_no_harm(cluster):
     with pair(cluster) as (leader, standby):
         kept = cluster.run_job("kept", 64)
@@ -155,7 +155,7 @@ def without_a_leader_no_gpu_pod_is_bound(cluster):
     cluster.wait_for(bound, "the pod is bound when a leader is back")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_new_leader_finishes_what_a_killed_one_began(cluster):
     for number in range(3):
         job = cluster.submit_job(f"gang-{number}", 512)

@@ -2,7 +2,7 @@
 
 from harness import pods as pod_facts
 from harness.failure import require, require_equal
-from harness.scenario import scenario
+from harness.scenario import Commit, scenario
 
 
 def pinned_gang(cluster, name, pods):
@@ -49,7 +49,7 @@ def a_node_cordoned_before_the_bind_moves_its_block_only(cluster):
     require_moved(job, 4, before, victim)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH)
 def a_node_deleted_under_a_running_gang_restarts_it_elsewhere_uncounted(cluster):
     job = cluster.run_job("gang", 64)
     victim, epoch = job.nodes()[3], job.epoch
@@ -61,7 +61,7 @@ def a_node_deleted_under_a_running_gang_restarts_it_elsewhere_uncounted(cluster)
     require_equal((last["reason"], last["node"], job.restarts.get("counted", 0)), ("NodeFailure", victim, 0), "reason, node, counted")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_gang_that_loses_its_node_and_finds_no_other_waits_whole(cluster):
     job = cluster.run_job("all", 512)
     cluster.delete_node(job.nodes()[0])
@@ -69,7 +69,7 @@ def a_gang_that_loses_its_node_and_finds_no_other_waits_whole(cluster):
     require(job.waiting["reason"] in ("NoCapacity", "NeverFits"), f"reason {job.waiting}")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH)
 def cordoned_nodes_are_avoided_and_running_gangs_stay(cluster):
     running = cluster.run_job("running", 32)
     for node in set(running.nodes()):
@@ -86,7 +86,7 @@ def cordoned_nodes_are_avoided_and_running_gangs_stay(cluster):
     waits.wait_state("Running")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def nodes_that_are_not_ready_are_avoided(cluster):
     for number in range(32):
         name = f"gpu-{number:04}"
@@ -101,7 +101,7 @@ def nodes_that_are_not_ready_are_avoided(cluster):
     cluster.submit_job("other-half", 256).wait_waiting("NoCapacity")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def nodes_without_cpu_are_avoided_and_a_full_cluster_makes_a_gang_wait(cluster):
     for number in range(8):
         cluster.create_pod(f"cpu-{number}", cpu=190, memory="1500Gi", node=f"gpu-{number:04}")
@@ -137,7 +137,7 @@ def a_foreign_pod_that_takes_the_last_room_makes_the_whole_gang_wait(cluster):
     job.wait_state("Running").require_whole(4)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH)
 def a_drained_pod_restarts_its_gang(cluster):
     job = cluster.run_job("gang", 32)
     pod = job.live_pods()[2]
@@ -148,7 +148,7 @@ def a_drained_pod_restarts_its_gang(cluster):
     require(pod_facts.node(pod) not in job.nodes(), "it runs on the cordoned node again")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_node_that_joins_takes_a_waiting_gang(cluster):
     cluster.delete_node("gpu-0063")
     cluster.wait_for(lambda: len(cluster.nodes.all()) == 63, "63 nodes")

@@ -4,8 +4,7 @@ import json
 
 from harness import jobs
 from harness.failure import require, require_equal
-from harness.scenario import scenario
-from scenarios.direct_commit import switch_on
+from harness.scenario import Commit, scenario
 
 _COMMAND = ["torchrun", "pretrain_gpt.py", "--mock-data"]
 # A config.json as Hugging Face publishes them.
@@ -145,9 +144,8 @@ def a_killed_controller_comes_back_to_the_plan_it_had(cluster):
         cluster.wait_for(lambda: not job.live_pods(), "its pods are gone")
 
 
-@scenario()
+@scenario(commit=Commit.DIRECT)
 def a_plan_is_handed_over_by_direct_commit_too(cluster):
-    switch_on(cluster)
     with cluster.rig.paused("asterism-scheduler"):
         job = _submit(cluster, "direct").wait_state("Running")
         job.require_whole(8)

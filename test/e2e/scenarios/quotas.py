@@ -1,10 +1,10 @@
 """A ResourceQuota that has room for a part of a gang."""
 
 from harness.failure import require, require_equal
-from harness.scenario import scenario
+from harness.scenario import Commit, scenario
 
 
-@scenario()
+@scenario(commit=Commit.BOTH)
 def a_resource_quota_for_2_of_4_pods_leaves_no_half_gang(cluster):
     cluster.create_namespace("tight")
     cluster.api.create({"kind": "ResourceQuota", "metadata": {"name": "two-pods", "namespace": "tight"}, "spec": {"hard": {"pods": "2"}}})

@@ -1,10 +1,10 @@
 """Gangs that compete for the same room: one gets it, the others wait with a reason, none is half."""
 
 from harness.failure import require, require_equal
-from harness.scenario import scenario
+from harness.scenario import Commit, scenario
 
 
-@scenario()
+@scenario(commit=Commit.BOTH)
 def two_gangs_race_for_the_last_supernode_and_one_waits(cluster):
     cluster.fill(free_nodes=4)
     rivals = [cluster.submit_job(f"rival-{number}", 32) for number in range(2)]
@@ -20,7 +20,7 @@ def two_gangs_race_for_the_last_supernode_and_one_waits(cluster):
     loser.wait_state("Running").require_whole(4)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH)
 def many_gangs_at_once_fill_the_cluster_exactly(cluster):
     gangs = [cluster.submit_job(f"gang-{number:02}", 32) for number in range(20)]
     cluster.wait_for(lambda: sum(job.state == "Running" for job in gangs) == 16 and sum(bool(job.waiting) for job in gangs) == 4,
@@ -46,7 +46,7 @@ def a_job_larger_than_the_cluster_never_fits(cluster):
     small.require_whole(1)          # one that can never run stops nobody
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_gang_that_needs_one_supernode_waits_while_room_is_scattered(cluster):
     # One pod in each of 16 supernodes: 48 nodes are free and no supernode is.
     for number in range(16):
@@ -62,7 +62,7 @@ def a_gang_that_needs_one_supernode_waits_while_room_is_scattered(cluster):
     job.wait_state("Running").require_whole(4)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_gang_of_whole_nodes_waits_while_only_parts_of_nodes_are_free(cluster):
     nodes = [f"gpu-{number:04}" for number in range(64)]
     for node in nodes:
@@ -79,7 +79,7 @@ def a_gang_of_whole_nodes_waits_while_only_parts_of_nodes_are_free(cluster):
     require_equal(sorted(job.nodes()), freed, "nodes of the gang")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH)
 def a_foreign_pod_that_took_a_name_first_leaves_no_half_gang(cluster):
     job = cluster.submit_job("train", 32, suspend=True).wait_state("Suspended")
     foreign = cluster.create_pod(f"train-{job.uid[:5]}-r16-e1")

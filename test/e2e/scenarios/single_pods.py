@@ -2,7 +2,7 @@
 
 from harness import jobs, placement, pods as pod_facts
 from harness.failure import require, require_equal
-from harness.scenario import scenario
+from harness.scenario import Commit, scenario
 
 
 def bound(cluster, prefix):
@@ -15,7 +15,7 @@ def scheduled(cluster, name):
     return next((each["status"] for each in pod.get("status", {}).get("conditions", []) if each["type"] == "PodScheduled"), None)
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def single_pods_fill_a_broken_supernode_first(cluster):
     gang = cluster.run_job("breaks-one", 8)
     broken = placement.supernodes(cluster.nodes.all(), gang.nodes())[0]
@@ -26,7 +26,7 @@ def single_pods_fill_a_broken_supernode_first(cluster):
     require_equal(set(placement.supernodes(cluster.nodes.all(), nodes)), {broken}, "supernodes of 24 GPUs where a broken one has 24")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH)
 def single_pods_and_gangs_together_never_double_book(cluster):
     for number in range(60):
         cluster.create_pod(f"single-{number:02}", gpus=1 + number % 4, scheduler=jobs.SCHEDULER)
@@ -37,7 +37,7 @@ def single_pods_and_gangs_together_never_double_book(cluster):
                      "every gang runs or waits")
 
 
-@scenario()
+@scenario(commit=Commit.BOTH_IN_SOAK)
 def a_full_cluster_keeps_single_pods_pending(cluster):
     cluster.fill(free_nodes=0)
     cluster.create_pod("late", gpus=1, scheduler=jobs.SCHEDULER)

@@ -2,7 +2,7 @@
 
 import time
 
-from harness.scenario import scenario
+from harness.scenario import Commit, scenario
 from scenarios.churn import kills, run_churn
 
 
@@ -39,7 +39,6 @@ def hurt_anything(cluster):
     return hurt
 
 
-@scenario(soak=True)
+@scenario(soak=True, commit=Commit.BOTH)
 def many_kills_of_everything_during_a_churn_break_nothing(cluster):
-    command = many_kills_of_everything_during_a_churn_break_nothing.scenario.command
-    run_churn(cluster, command, kills(50), hurt_anything(cluster))
+    run_churn(cluster, many_kills_of_everything_during_a_churn_break_nothing, kills(50), hurt_anything(cluster))
