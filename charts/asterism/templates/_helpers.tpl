@@ -46,7 +46,15 @@ apiVersion: config.asterism.dev/v1alpha1
 kind: AsterismConfiguration
 {{ toYaml .Values.config }}
 {{- if .Values.agents.enabled }}
-agents: {enabled: true, namespace: {{ .Values.agents.namespace }}, serviceAccount: asterism-agent}
+{{- $relays := .Values.agents.relays }}
+agents:
+  enabled: true
+  namespace: {{ .Values.agents.namespace }}
+  serviceAccount: asterism-agent
+  relays: {{ toYaml $relays.mode }}
+  relaysAboveNodes: {{ $relays.aboveNodes }}
+  relayLevel: {{ toYaml $relays.level }}
+  relayMembersMax: {{ $relays.membersMax }}
 {{- end }}
 {{- if .Values.launcher.enabled }}
 launcher: {image: "{{ .Values.launcher.image.repository }}:{{ .Values.launcher.image.tag | default .Chart.AppVersion }}"}
