@@ -1,17 +1,13 @@
 #include "agent/controller_link.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "asterism/v1/agent.grpc.pb.h"
+#include "base/frame_seal.h"
 #include "base/log.h"
 #include "base/small_file.h"
 #include "base/status_macros.h"
-#include "fmt/format.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
@@ -23,6 +19,14 @@ constexpr absl::Duration kBeatPeriod = absl::Seconds(10);
 constexpr absl::Duration kWelcomeLimit = absl::Seconds(15);
 constexpr absl::Duration kRetryMin = absl::Seconds(1);
 constexpr absl::Duration kRetryMax = absl::Seconds(10);
+constexpr absl::Duration kCrowdedRetryMax = absl::Seconds(60);
+// In which the members of a relay that has died come back, a handshake of 2 ms each.
+constexpr absl::Duration kReturnSpread = absl::Milliseconds(300);
+constexpr absl::Duration kJoinLimit = absl::Seconds(3);
+// How long a beat of a member waits for others, so that they are one message.
+constexpr absl::Duration kBeatHold = absl::Seconds(2);
+// A relay that does not answer for this long, after as long a silence, is gone.
+constexpr int kRelayPingMilliseconds = 2'000;
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
     const ControllerLinkOptions& options) {
@@ -36,126 +40,43 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
   return grpc::SslCredentials(ssl);
 }
 
-grpc::ChannelArguments ArgumentsOf(const ControllerLinkOptions& options) {
+// `ping_ms`, and then `timeout_ms` for the answer: a dead node answers nothing, not even a reset.
+grpc::ChannelArguments ArgumentsOf(const std::string& server_name, int ping_ms, int timeout_ms) {
   grpc::ChannelArguments arguments;
-  // A dead controller's node answers nothing, not even a reset.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 15'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, ping_ms);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, timeout_ms);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Each attempt is to see the certificates of the moment.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  if (!options.server_name.empty()) {
-    arguments.SetSslTargetNameOverride(options.server_name);
+  if (!server_name.empty()) {
+    arguments.SetSslTargetNameOverride(server_name);
   }
   return arguments;
 }
 
+ControllerLinkOptions WithRelays(ControllerLinkOptions options) {
+  options.hello.set_may_relay(!options.relay_host.empty());
+  options.hello.set_may_join(true);
+  return options;
+}
+
 }  // namespace
-
-// One attempt. Lives until gRPC is done with it; tells the link through its executor, with the
-// number of the attempt, so that a late word of an old one is known as such.
-class ControllerLink::Stream final
-    : public grpc::ClientBidiReactor<v1::AgentFrame, v1::ControllerFrame>,
-      public std::enable_shared_from_this<Stream> {
- public:
-  struct Listener {
-    base::Executor* executor;
-    std::function<void(const v1::AgentWelcome&)> on_welcome;
-    std::function<void()> on_measurement_wanted;
-    std::function<void()> on_written;
-    std::function<void()> on_broken;  // nothing more comes; on_end follows after Abandon
-    std::function<void(const std::string&)> on_end;
-  };
-
-  Stream(Listener listener, std::shared_ptr<grpc::Channel> channel, const std::string& token)
-      : listener_(std::move(listener)), stub_(v1::Agents::NewStub(std::move(channel))) {
-    if (!token.empty()) {
-      context_.AddMetadata("authorization", "Bearer " + token);
-    }
-  }
-
-  void Begin() {
-    self_ = shared_from_this();
-    stub_->async()->Attach(&context_, this);
-    AddHold();
-    StartRead(&received_);
-    StartCall();
-  }
-  void Write(v1::AgentFrame frame) {
-    sent_ = std::move(frame);
-    StartWrite(&sent_);
-  }
-  // Nothing is told after it: gRPC's threads may have words of this stream when its owner, and the
-  // executor, are gone.
-  void Silence() {
-    const absl::MutexLock lock(&mutex_);
-    silent_ = true;
-  }
-  // Nothing is written after it.
-  void Abandon() {
-    if (!std::exchange(abandoned_, true)) {
-      context_.TryCancel();
-      RemoveHold();
-    }
-  }
-
- private:
-  void OnReadDone(bool ok) override {
-    if (!ok) {
-      Post([tell = listener_.on_broken] { tell(); });
-      return;
-    }
-    if (received_.has_welcome()) {
-      Post([tell = listener_.on_welcome, welcome = received_.welcome()] { tell(welcome); });
-    } else if (received_.has_measurement_wanted()) {
-      Post([tell = listener_.on_measurement_wanted] { tell(); });
-    }
-    StartRead(&received_);
-  }
-  void OnWriteDone(bool ok) override {
-    if (ok) {
-      Post([tell = listener_.on_written] { tell(); });
-    }
-  }
-  void OnDone(const grpc::Status& status) override {
-    Post([tell = listener_.on_end,
-          why = status.ok() ? std::string("the controller has ended the stream")
-                            : fmt::format("{} (code {})", status.error_message(),
-                                          static_cast<int>(status.error_code()))] { tell(why); });
-    self_.reset();
-  }
-  void Post(base::Work work) {
-    const absl::MutexLock lock(&mutex_);
-    if (!silent_) {
-      listener_.executor->Post(std::move(work));
-    }
-  }
-
-  const Listener listener_;
-  std::unique_ptr<v1::Agents::Stub> stub_;
-  grpc::ClientContext context_;
-  v1::AgentFrame sent_;
-  v1::ControllerFrame received_;
-  std::shared_ptr<Stream> self_;
-  bool abandoned_ = false;
-  absl::Mutex mutex_;
-  bool silent_ ABSL_GUARDED_BY(mutex_) = false;
-};
 
 ControllerLink::ControllerLink(base::Executor& executor, base::Rng rng,
                                ControllerLinkOptions options)
     : executor_(executor),
       rng_(std::move(rng)),
-      options_(std::move(options)),
+      options_(WithRelays(std::move(options))),
       measurement_(options_.first_generation),
       retry_timer_(executor),
-      beat_timer_(executor) {}
+      beat_timer_(executor),
+      join_timer_(executor),
+      hold_timer_(executor) {}
 
 ControllerLink::~ControllerLink() {
-  if (stream_ != nullptr) {
-    stream_->Silence();
-    stream_->Abandon();
-  }
-  // As in Open: the process ends without the threads ending before.
+  Drop(way_);
+  Drop(next_);
+  // As in Begin: the process ends without the threads ending before.
   static auto* const kept = new std::vector<std::shared_ptr<grpc::Channel>>;
   kept->push_back(std::move(channel_));
 }
@@ -189,7 +110,8 @@ void ControllerLink::Forget(const std::string& pod_uid) {
 
 void ControllerLink::Connect() {
   if (const absl::Status opened = Open(); !opened.ok()) {
-    Retry(std::string(opened.message()));
+    Complain(std::string(opened.message()));
+    Retry(kRetryMax);
   }
 }
 
@@ -200,44 +122,108 @@ absl::Status ControllerLink::Open() {
     ASSIGN_OR_RETURN(token, base::ReadSmallFile(options_.token_path));
     token.erase(token.find_last_not_of(" \r\n") + 1);
   }
-  auto channel = grpc::CreateCustomChannel(options_.address, credentials, ArgumentsOf(options_));
-  const uint64_t number = ++stream_number_;
+  auto channel = grpc::CreateCustomChannel(options_.address, credentials,
+                                           ArgumentsOf(options_.server_name, 15'000, 5'000));
   attached_ = false;
-  broken_ = false;
-  // The number guards against a late word of an earlier stream; the owner stops the executor
-  // before it ends the link.
-  stream_ = std::make_shared<Stream>(
-      Stream::Listener{
-          .executor = &executor_,
-          .on_welcome = [this,
-                         number](const v1::AgentWelcome& welcome) { OnWelcome(number, welcome); },
-          .on_measurement_wanted = [this, number] { OnMeasurementWanted(number); },
-          .on_written = [this, number] { OnWritten(number); },
-          .on_broken = [this, number] { OnBroken(number); },
-          .on_end = [this, number](const std::string& why) { OnEnd(number, why); }},
-      channel, token);
-  stream_->Begin();
-  // gRPC 1.51 ends its callback threads with the last channel that uses them, and while they end
-  // one of them may touch a queue that is already gone. So the last channel stays until this one
-  // uses them too.
+  way_.number = ++last_number_;
+  Begin(way_, ControllerStream::Direct(ListenerOf(way_.number), channel, token), "");
   channel_ = std::move(channel);
-  v1::AgentFrame hello;
-  *hello.mutable_hello() = options_.hello;
-  writing_ = true;
-  stream_->Write(std::move(hello));
   // The same timer as for the beat: one of the two is due.
-  beat_timer_.Start(kWelcomeLimit,
-                    [this, number] { OnEnd(number, "the controller does not answer"); });
+  beat_timer_.Start(kWelcomeLimit, [this, number = way_.number] {
+    OnEnd(number, "the controller does not answer", false);
+  });
   return absl::OkStatus();
 }
 
-void ControllerLink::OnWelcome(uint64_t number, const v1::AgentWelcome& welcome) {
-  if (number != stream_number_ || stream_ == nullptr) {
+// The number guards against a late word of an earlier stream; the owner stops the executor before
+// it ends the link.
+ControllerStream::Listener ControllerLink::ListenerOf(uint64_t number) {
+  return {.executor = &executor_,
+          .on_frame = [this, number](const v1::ControllerFrame& frame) { OnFrame(number, frame); },
+          .on_written =
+              [this, number] {
+                if (Way* way = Find(number); way != nullptr) {
+                  way->writing = false;
+                  SendNext();
+                }
+              },
+          .on_broken =
+              [this, number] {
+                if (Way* way = Find(number); way != nullptr) {
+                  way->broken = true;
+                  way->stream->Abandon();
+                }
+              },
+          .on_end = [this, number](const std::string& why,
+                                   bool crowded) { OnEnd(number, why, crowded); }};
+}
+
+// gRPC 1.51 ends its callback threads with the last channel that uses them, and while they end one
+// of them may touch a queue that is already gone. So the caller keeps the last channel until this
+// stream uses them too.
+void ControllerLink::Begin(Way& way, std::shared_ptr<ControllerStream> stream, std::string relay) {
+  way.stream = std::move(stream);
+  way.relay = std::move(relay);
+  way.broken = false;
+  way.writing = true;
+  way.stream->Begin();
+  v1::AgentFrame hello;
+  *hello.mutable_hello() = options_.hello;
+  way.stream->Write(hello);
+}
+
+void ControllerLink::Drop(Way& way) {
+  if (way.stream != nullptr) {
+    way.stream->Silence();
+    way.stream->Abandon();
+  }
+  way = {};
+}
+
+ControllerLink::Way* ControllerLink::Find(uint64_t number) {
+  for (Way* way : {&way_, &next_}) {
+    if (way->stream != nullptr && way->number == number) {
+      return way;
+    }
+  }
+  return nullptr;
+}
+
+void ControllerLink::OnFrame(uint64_t number, const v1::ControllerFrame& frame) {
+  Way* const way = Find(number);
+  if (way == nullptr) {
     return;
+  }
+  if (frame.has_welcome()) {
+    OnWelcome(*way, frame.welcome());
+  } else if (way != &way_ || !attached_) {
+    return;  // nothing else comes before the welcome
+  } else if (frame.has_measurement_wanted()) {
+    measurement_.WantFull();
+  } else if (!way->relay.empty()) {
+    return;  // who speaks through a relay is none, and is offered none
+  } else if (frame.has_relay_offer()) {
+    OnOffer(frame.relay_offer());
+  } else if (frame.has_relay_task()) {
+    OnTask(frame.relay_task());
+  } else if (frame.has_relayed() && relay_ != nullptr) {
+    relay_->members().Deliver(frame.relayed());
+  }
+  SendNext();
+}
+
+void ControllerLink::OnWelcome(Way& way, const v1::AgentWelcome& welcome) {
+  if (&way == &next_) {
+    join_timer_.Cancel();
+    Drop(way_);
+    way_ = std::exchange(next_, {});
+    relay_.reset();
+    relay_state_due_.reset();
   }
   base::LogInfo("attached", {{"controller", welcome.controller()},
                              {"version", welcome.controller_version()},
-                             {"address", options_.address}});
+                             {"address", options_.address},
+                             {"relay", way_.relay}});
   attached_ = true;
   failures_ = 0;
   complaint_.clear();
@@ -247,33 +233,88 @@ void ControllerLink::OnWelcome(uint64_t number, const v1::AgentWelcome& welcome)
   }
   measurement_.WantFull();
   beat_due_ = false;
+  StartBeat();
+}
+
+void ControllerLink::StartBeat() {
   beat_timer_.Start(kBeatPeriod, [this] {
     beat_due_ = true;
     SendNext();
   });
-  SendNext();
 }
 
-void ControllerLink::OnMeasurementWanted(uint64_t number) {
-  if (number == stream_number_) {
-    measurement_.WantFull();
-    SendNext();
-  }
-}
-
-void ControllerLink::OnWritten(uint64_t number) {
-  if (number == stream_number_) {
-    writing_ = false;
-    SendNext();
-  }
-}
-
-void ControllerLink::SendNext() {
-  if (!attached_ || writing_ || broken_ || stream_ == nullptr) {
+void ControllerLink::OnOffer(const v1::RelayOffer& offer) {
+  if (next_.stream != nullptr || offer.key().size() != base::kSealKeyBytes) {
     return;
   }
-  v1::AgentFrame frame;
-  if (devices_due_) {
+  const auto credentials = CredentialsOf(options_);
+  if (!credentials.ok()) {
+    OnRelayFailed(offer.relay(), std::string(credentials.status().message()));
+    return;
+  }
+  auto channel =
+      grpc::CreateCustomChannel(offer.address(), *credentials,
+                                ArgumentsOf(options_.authority_path.empty() ? "" : kAgentName,
+                                            kRelayPingMilliseconds, kRelayPingMilliseconds));
+  next_.number = ++last_number_;
+  Begin(next_, ControllerStream::Relayed(ListenerOf(next_.number), channel, offer), offer.relay());
+  channel_ = std::move(channel);
+  join_timer_.Start(kJoinLimit, [this, number = next_.number] {
+    OnEnd(number, "no answer comes through the relay", false);
+  });
+}
+
+void ControllerLink::OnTask(const v1::RelayTask& task) {
+  if (task.members_max() == 0) {
+    relay_.reset();
+    return;
+  }
+  relay_state_due_.emplace();
+  if (relay_ == nullptr) {
+    absl::StatusOr<std::unique_ptr<RelayPort>> opened =
+        RelayPort::Open({.host = options_.relay_host,
+                         .port = options_.relay_port,
+                         .authority_path = options_.authority_path,
+                         .certificate_path = options_.certificate_path,
+                         .key_path = options_.key_path},
+                        executor_, [this] { OnRelayWaiting(); });
+    if (!opened.ok()) {
+      base::LogWarning("relay_not_opened", {{"error", std::string(opened.status().message())}});
+      relay_state_due_->set_problem(std::string(opened.status().message()));
+      return;
+    }
+    relay_ = *std::move(opened);
+    base::LogInfo("relay_opened", {{"address", relay_->address()}});
+  }
+  relay_->members().Open(task.members_max());
+  relay_state_due_->set_address(relay_->address());
+}
+
+void ControllerLink::OnRelayWaiting() {
+  if (relay_ == nullptr) {
+    return;
+  }
+  switch (relay_->members().urgency()) {
+    case RelayMembers::Urgency::kNothing:
+      break;
+    case RelayMembers::Urgency::kCanWait:
+      if (!hold_timer_.pending()) {
+        hold_timer_.Start(kBeatHold, [this] { SendNext(); });
+      }
+      break;
+    case RelayMembers::Urgency::kNow:
+      SendNext();
+      break;
+  }
+}
+
+// What is of this node goes first: there is little of it.
+bool ControllerLink::TakeNext(v1::AgentFrame& frame) {
+  if (relay_lost_due_.has_value() && way_.relay.empty()) {
+    *frame.mutable_relay_lost() = *std::exchange(relay_lost_due_, std::nullopt);
+  } else if (relay_state_due_.has_value()) {
+    *frame.mutable_relay_state() = *std::exchange(relay_state_due_, std::nullopt);
+  } else if (devices_due_) {
     devices_due_ = false;
     *frame.mutable_devices() = *devices_;
   } else if (!pods_due_.empty()) {
@@ -285,46 +326,81 @@ void ControllerLink::SendNext() {
   } else if (beat_due_) {
     beat_due_ = false;
     frame.mutable_beat();
-    beat_timer_.Start(kBeatPeriod, [this] {
-      beat_due_ = true;
-      SendNext();
-    });
+    StartBeat();
+  } else if (relay_ != nullptr && !hold_timer_.pending()) {
+    return relay_->members().Take(*frame.mutable_relayed());
   } else {
+    return false;
+  }
+  return true;
+}
+
+void ControllerLink::SendNext() {
+  if (!attached_ || way_.writing || way_.broken || way_.stream == nullptr) {
     return;
   }
-  writing_ = true;
-  stream_->Write(std::move(frame));
-}
-
-void ControllerLink::OnBroken(uint64_t number) {
-  if (number == stream_number_ && stream_ != nullptr) {
-    broken_ = true;
-    stream_->Abandon();
+  if (relay_ != nullptr && relay_->members().urgency() == RelayMembers::Urgency::kNow) {
+    hold_timer_.Cancel();
+  }
+  v1::AgentFrame frame;
+  if (TakeNext(frame)) {
+    way_.writing = true;
+    way_.stream->Write(frame);
   }
 }
 
-void ControllerLink::OnEnd(uint64_t number, const std::string& why) {
-  if (number != stream_number_ || stream_ == nullptr) {
+void ControllerLink::OnEnd(uint64_t number, const std::string& why, bool crowded) {
+  Way* const way = Find(number);
+  if (way == nullptr) {
     return;
   }
-  stream_->Silence();
-  stream_->Abandon();
-  stream_.reset();
-  ++stream_number_;
-  Retry(why);
+  const std::string relay = way->relay;
+  Drop(*way);
+  if (way == &next_) {
+    join_timer_.Cancel();
+    OnRelayFailed(relay, why);
+    return;
+  }
+  // An offer is worth nothing without the stream on which it came.
+  Drop(next_);
+  join_timer_.Cancel();
+  if (relay_ != nullptr) {
+    relay_->members().EndAll(absl::UnavailableError("the relay has lost the controller"));
+  }
+  hold_timer_.Cancel();
+  relay_state_due_.reset();
+  Complain(why);
+  if (!relay.empty()) {
+    OnRelayFailed(relay, why);
+    retry_timer_.Start(kReturnSpread * rng_.Uniform(), [this] { Connect(); });
+    return;
+  }
+  Retry(crowded ? kCrowdedRetryMax : kRetryMax);
 }
 
-void ControllerLink::Retry(const std::string& why) {
+// The controller is told as soon as it can be.
+void ControllerLink::OnRelayFailed(const std::string& relay, const std::string& why) {
+  base::LogWarning("relay_lost", {{"relay", relay}, {"error", why}});
+  relay_lost_due_.emplace();
+  relay_lost_due_->set_relay(relay);
+  relay_lost_due_->set_why(why);
+  SendNext();
+}
+
+// The way is gone; a line in the log for each reason.
+void ControllerLink::Complain(const std::string& why) {
   if (attached_ || complaint_ != why) {
     base::LogWarning("not_attached", {{"controller", options_.address}, {"error", why}});
   }
   complaint_ = why;
   attached_ = false;
-  writing_ = false;
   beat_timer_.Cancel();
-  const absl::Duration longest = std::min(kRetryMin * (1 << std::min(failures_, 5)), kRetryMax);
+}
+
+void ControllerLink::Retry(absl::Duration longest) {
+  const absl::Duration delay = std::min(kRetryMin * (1 << std::min(failures_, 6)), longest);
   ++failures_;
-  retry_timer_.Start(longest * (0.5 + 0.5 * rng_.Uniform()), [this] { Connect(); });
+  retry_timer_.Start(delay * (0.5 + 0.5 * rng_.Uniform()), [this] { Connect(); });
 }
 
 }  // namespace asterism::agent

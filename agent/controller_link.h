@@ -1,8 +1,9 @@
 // File: agent/controller_link.h
 //
-// The agent's one stream to the leading controller. What is to be told is state: a newer one takes
-// the place of one that was not sent yet, so nothing piles up while the controller is away; after a
-// break all of it is told again.
+// The agent's way to the leading controller: one stream of its own or, where the controller offers
+// one, through a relay. What is to be told is state: a newer one takes the place of one that was
+// not sent yet, so nothing piles up while the controller is away; after a break, and after a change
+// of the way, all of it is told again.
 //
 //   ControllerLink link(executor, rng, options);
 //   link.Start();
@@ -10,9 +11,18 @@
 //   link.Tell(measurement);   // all parts that are known; only what has changed is sent
 //
 // Shows the client certificate of the agents and the token of its ServiceAccount, both read anew
-// for every connection. Connects again after 1 to 10 s.
+// for every connection. Connects again after 1 to 10 s, up to 60 s where the controller has no
+// room.
 //
-// Thread-safety: on the executor. Cost: one connection, a beat every 10 s.
+// The stream of its own ends when the controller has answered through the relay. A relay that dies,
+// or answers no ping for 4 s, is left at once: within 0.3 s, so that its members do not all come in
+// one moment, the agent connects to the controller again and says so.
+//
+// Made a relay by the controller, it carries the frames of its members (relay_port.h): beats wait
+// two seconds for each other. Its members are sent away when its own stream breaks.
+//
+// Thread-safety: on the executor. Cost: one connection, a beat every 10 s; for a relay that of the
+// port too.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +33,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "agent/controller_stream.h"
 #include "agent/probe/measurement_feed.h"
+#include "agent/relay_port.h"
 #include "asterism/v1/agent.pb.h"
 #include "base/executor.h"
 #include "base/rng.h"
@@ -42,7 +54,10 @@ struct ControllerLinkOptions {
   std::string certificate_path;
   std::string key_path;
   std::string token_path;  // of the ServiceAccount
-  v1::AgentHello hello;
+  v1::AgentHello hello;    // whether it may be a relay, or join one, is set here
+  // Where it listens when it is a relay; its files are those above.
+  std::string relay_host;
+  uint16_t relay_port = 0;
   // Measurements count on from here; see MeasurementFeed.
   uint64_t first_generation = 0;
 };
@@ -63,39 +78,59 @@ class ControllerLink {
   bool attached() const { return attached_; }
 
  private:
-  class Stream;
+  // A stream that is there, or is being tried.
+  struct Way {
+    std::shared_ptr<ControllerStream> stream;  // null: there is none
+    uint64_t number = 0;                       // what an earlier stream says has another one
+    std::string relay;                         // node of the relay; empty: the controller itself
+    bool writing = false;
+    bool broken = false;  // nothing may be written any more
+  };
 
   void Connect();
   absl::Status Open();
-  void OnWelcome(uint64_t number, const v1::AgentWelcome& welcome);
-  void OnMeasurementWanted(uint64_t number);
-  void OnWritten(uint64_t number);
-  void OnBroken(uint64_t number);
-  void OnEnd(uint64_t number, const std::string& why);
+  ControllerStream::Listener ListenerOf(uint64_t number);
+  void Begin(Way& way, std::shared_ptr<ControllerStream> stream, std::string relay);
+  static void Drop(Way& way);
+  Way* Find(uint64_t number);
+  void OnFrame(uint64_t number, const v1::ControllerFrame& frame);
+  void OnWelcome(Way& way, const v1::AgentWelcome& welcome);
+  void OnOffer(const v1::RelayOffer& offer);
+  void OnTask(const v1::RelayTask& task);
+  void OnEnd(uint64_t number, const std::string& why, bool crowded);
+  void OnRelayFailed(const std::string& relay, const std::string& why);
+  void OnRelayWaiting();
+  void StartBeat();
+  bool TakeNext(v1::AgentFrame& frame);
   void SendNext();
-  void Retry(const std::string& why);
+  void Complain(const std::string& why);
+  void Retry(absl::Duration longest);
 
   base::Executor& executor_;
   base::Rng rng_;
   const ControllerLinkOptions options_;
-  // The newest state, and what of it has not been sent on this stream.
+  // The newest state, and what of it has not been sent on this way.
   std::optional<v1::DeviceReport> devices_;
   std::map<std::string, v1::PodReport> pods_;
   MeasurementFeed measurement_;
   bool devices_due_ = false;
   std::map<std::string, bool> pods_due_;
   bool beat_due_ = false;
-  std::shared_ptr<Stream> stream_;
-  // Of the last stream, until the next one has begun; see Open.
+  std::optional<v1::RelayState> relay_state_due_;
+  std::optional<v1::RelayLost> relay_lost_due_;
+  Way way_;
+  Way next_;  // to a relay, until the controller answers through it
+  // Of the last stream, until the next one has begun; see Begin.
   std::shared_ptr<grpc::Channel> channel_;
-  uint64_t stream_number_ = 0;
+  uint64_t last_number_ = 0;
   bool attached_ = false;
-  bool writing_ = false;
-  bool broken_ = false;  // nothing may be written on this stream any more
   int failures_ = 0;
   std::string complaint_;
+  std::unique_ptr<RelayPort> relay_;  // null: it has been none
   base::OwnedTimer retry_timer_;
   base::OwnedTimer beat_timer_;
+  base::OwnedTimer join_timer_;
+  base::OwnedTimer hold_timer_;
 };
 
 }  // namespace asterism::agent

@@ -36,6 +36,11 @@ ABSL_FLAG(std::string, tls_folder, "",
           "to strangers");
 ABSL_FLAG(std::string, server_name, "",
           "name in the controller's certificate; default: the host of --controller");
+ABSL_FLAG(
+    std::string, relay_host, "",
+    "IP address of this agent where others reach it when it is their relay; default: $POD_IP; "
+    "without one it is never a relay");
+ABSL_FLAG(uint16_t, relay_port, 9444, "port at that address; 0: any free one");
 ABSL_FLAG(std::string, token, "/var/run/secrets/kubernetes.io/serviceaccount/token",
           "file with the token of the agent's ServiceAccount");
 ABSL_FLAG(std::string, kubelet_root, "/var/lib/kubelet", "kubelet's --root-dir");
@@ -131,6 +136,12 @@ absl::StatusOr<NodeAgentOptions> OptionsFromFlags() {
     options.link.key_path = folder + "/tls.key";
   }
   options.link.token_path = absl::GetFlag(FLAGS_token);
+  options.link.relay_host = absl::GetFlag(FLAGS_relay_host);
+  if (const char* address = std::getenv("POD_IP");
+      options.link.relay_host.empty() && address != nullptr) {
+    options.link.relay_host = address;
+  }
+  options.link.relay_port = absl::GetFlag(FLAGS_relay_port);
   options.link.hello.set_node(node);
   options.link.hello.set_boot_id(boot_id);
   options.link.hello.set_agent_version(ASTERISM_VERSION);

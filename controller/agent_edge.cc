@@ -1,7 +1,7 @@
 #include "controller/agent_edge.h"
 
 #include <algorithm>
-#include <optional>
+#include <deque>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -24,6 +24,11 @@ constexpr const char* kNodeOfToken = "authentication.kubernetes.io/node-name";
 constexpr size_t kNodeNameMax = 253;
 // Of an agent that does not read, from the end of its stream.
 constexpr absl::Duration kEndPatience = absl::Seconds(1);
+// A relay is told something for each of its members at once.
+constexpr size_t kUnreadAnswersMax = 256;
+// With relays: those below their threshold, and some.
+constexpr size_t kStreamsWithRelays = 4096;
+constexpr size_t kStreamsWithoutRelays = 16'384;
 
 }  // namespace
 
@@ -59,16 +64,21 @@ class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v
       StartRead(&frame_);
     }
   }
-  void Welcome(const std::string& controller) {
-    v1::ControllerFrame frame;
-    frame.mutable_welcome()->set_controller(controller);
-    frame.mutable_welcome()->set_controller_version(ASTERISM_VERSION);
-    Tell(std::move(frame));
-  }
-  void AskForMeasurement() {
-    v1::ControllerFrame frame;
-    frame.mutable_measurement_wanted();
-    Tell(std::move(frame));
+  void Tell(v1::ControllerFrame frame) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (ended_) {
+        return;
+      }
+      if (unread_.size() < kUnreadAnswersMax) {
+        unread_.push_back(std::move(frame));
+        if (unread_.size() == 1) {
+          StartWrite(&unread_.front());
+        }
+        return;
+      }
+    }
+    End(absl::ResourceExhaustedError("the agent does not read what it is told"));
   }
   void End(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
@@ -88,27 +98,13 @@ class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v
     edge_.dependencies_.core.Post([&edge = edge_, self = shared_from_this(),
                                    frame = std::move(frame_)] { edge.OnFrame(self, frame); });
   }
-  // At most the welcome and one wish wait: a second wish is not made before the first is granted.
-  void Tell(v1::ControllerFrame frame) {
-    absl::MutexLock lock(&mutex_);
-    if (ended_) {
-      return;
-    }
-    if (writing_) {
-      next_answer_ = std::move(frame);
-      return;
-    }
-    answer_ = std::move(frame);
-    writing_ = true;
-    StartWrite(&answer_);
-  }
   void OnWriteDone(bool ok) override {
     absl::MutexLock lock(&mutex_);
-    writing_ = false;
-    if (ok && !ended_ && next_answer_.has_value()) {
-      answer_ = *std::exchange(next_answer_, std::nullopt);
-      writing_ = true;
-      StartWrite(&answer_);
+    unread_.pop_front();
+    if (!ok) {
+      unread_.clear();
+    } else if (!ended_ && !unread_.empty()) {
+      StartWrite(&unread_.front());
     }
   }
   void OnCancel() override { End(absl::CancelledError("the agent has gone")); }
@@ -135,9 +131,7 @@ class AgentEdge::Stream final : public grpc::ServerBidiReactor<v1::AgentFrame, v
   absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   v1::AgentFrame frame_;
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  v1::ControllerFrame answer_;
-  std::optional<v1::ControllerFrame> next_answer_ ABSL_GUARDED_BY(mutex_);
+  std::deque<v1::ControllerFrame> unread_ ABSL_GUARDED_BY(mutex_);  // the first is being written
 };
 
 class AgentEdge::Service final : public v1::Agents::CallbackService {
@@ -181,10 +175,30 @@ class AgentEdge::Service final : public v1::Agents::CallbackService {
   const std::shared_ptr<const std::atomic<bool>> retired_;
 };
 
+size_t StreamsMax(const RelayConfiguration& relays) {
+  return relays.mode == RelayMode::kOff
+             ? kStreamsWithoutRelays
+             : std::max(kStreamsWithRelays, static_cast<size_t>(relays.above_nodes) * 5 / 4);
+}
+
 AgentEdge::AgentEdge(Dependencies dependencies, AgentEdgeOptions options)
     : dependencies_(dependencies),
       options_(std::move(options)),
       identity_(dependencies_.clock, dependencies_.client, options_.identity),
+      metrics_(dependencies_.registry),
+      relays_(
+          {.clock = dependencies_.clock,
+           .core = dependencies_.core,
+           .agents = dependencies_.agents,
+           .metrics = metrics_,
+           .cluster = [this] { return dependencies_.plane.topology_state()->snapshot->cluster; },
+           .next_number = [this] { return ++last_number_; },
+           .welcome = [this] { return Welcome(); },
+           .tell = [this](uint64_t stream,
+                          v1::ControllerFrame frame) { Tell(stream, std::move(frame)); },
+           .on_frame = [this](uint64_t number,
+                              const v1::AgentFrame& frame) { return OnFrameOf(number, frame); }},
+          options_.relays),
       look_timer_(dependencies_.core) {}
 
 AgentEdge::~AgentEdge() = default;
@@ -204,27 +218,66 @@ void AgentEdge::OnFrame(const std::shared_ptr<Stream>& stream, const v1::AgentFr
     OnHello(stream, frame.hello());
     return;
   }
-  dependencies_.agents.Hear(stream->number);
-  absl::Status status;
-  if (frame.has_hello()) {
-    status = absl::InvalidArgumentError("a second hello");
-  } else if (frame.has_devices()) {
-    status = dependencies_.agents.OnDevices(stream->number, frame.devices());
-  } else if (frame.has_pod()) {
-    status = dependencies_.agents.OnPod(stream->number, frame.pod());
-  } else if (frame.has_measurement()) {
-    if (dependencies_.agents.OnMeasurement(stream->number, frame.measurement())) {
-      stream->AskForMeasurement();
-    }
-  } else {
-    // Frames of a kind that this version does not know are beats.
-    dependencies_.agents.OnBeat(stream->number);
-  }
-  if (!status.ok()) {
+  if (const absl::Status status = OnOwnFrame(stream->number, frame); !status.ok()) {
     stream->End(status);
     return;
   }
   stream->ReadNext();
+}
+
+// Of the agent whose stream it is; what comes through a relay goes no further than OnFrameOf.
+absl::Status AgentEdge::OnOwnFrame(uint64_t stream, const v1::AgentFrame& frame) {
+  if (frame.has_hello()) {
+    return absl::InvalidArgumentError("a second hello");
+  }
+  if (frame.has_relay_state()) {
+    return relays_.OnState(stream, frame.relay_state());
+  }
+  if (frame.has_relay_lost()) {
+    relays_.OnLost(stream, frame.relay_lost());
+    return absl::OkStatus();
+  }
+  if (frame.has_relayed()) {
+    dependencies_.agents.Hear(stream);
+    return relays_.OnRelayed(stream, frame.relayed());
+  }
+  return OnFrameOf(stream, frame);
+}
+
+absl::Status AgentEdge::OnFrameOf(uint64_t number, const v1::AgentFrame& frame) {
+  dependencies_.agents.Hear(number);
+  if (frame.has_devices()) {
+    return dependencies_.agents.OnDevices(number, frame.devices());
+  }
+  if (frame.has_pod()) {
+    return dependencies_.agents.OnPod(number, frame.pod());
+  }
+  if (frame.has_measurement()) {
+    if (dependencies_.agents.OnMeasurement(number, frame.measurement())) {
+      v1::ControllerFrame answer;
+      answer.mutable_measurement_wanted();
+      Tell(number, std::move(answer));
+    }
+    return absl::OkStatus();
+  }
+  // Frames of a kind that this version does not know are beats.
+  dependencies_.agents.OnBeat(number);
+  return absl::OkStatus();
+}
+
+void AgentEdge::Tell(uint64_t number, v1::ControllerFrame frame) {
+  if (const auto own = streams_.find(number); own != streams_.end()) {
+    own->second->Tell(std::move(frame));
+  } else {
+    relays_.Tell(number, frame);
+  }
+}
+
+v1::ControllerFrame AgentEdge::Welcome() const {
+  v1::ControllerFrame frame;
+  frame.mutable_welcome()->set_controller(dependencies_.plane.leader());
+  frame.mutable_welcome()->set_controller_version(ASTERISM_VERSION);
+  return frame;
 }
 
 void AgentEdge::OnHello(const std::shared_ptr<Stream>& stream, const v1::AgentHello& hello) {
@@ -275,8 +328,10 @@ void AgentEdge::Admit(const std::shared_ptr<Stream>& stream, const v1::AgentHell
   stream->WaitNoMore();
   stream->number = ++last_number_;
   streams_[stream->number] = stream;
+  metrics_.streams.Set(static_cast<double>(streams_.size()));
   dependencies_.agents.Attach(stream->number, hello);
-  stream->Welcome(dependencies_.plane.leader());
+  stream->Tell(Welcome());
+  relays_.OnAttached(stream->number, hello);
   stream->ReadNext();
   if (!look_timer_.pending()) {
     Look();
@@ -286,7 +341,9 @@ void AgentEdge::Admit(const std::shared_ptr<Stream>& stream, const v1::AgentHell
 void AgentEdge::OnGone(const std::shared_ptr<Stream>& stream) {
   if (stream->number != 0) {
     streams_.erase(stream->number);
+    metrics_.streams.Set(static_cast<double>(streams_.size()));
     dependencies_.agents.Detach(stream->number);
+    relays_.OnGone(stream->number);
   }
 }
 

@@ -63,7 +63,9 @@ AgentRegistry::AgentRegistry(Dependencies dependencies, std::vector<std::string>
       gpu_resources_(std::move(gpu_resources)),
       attached_gauge_(
           dependencies_.registry
-              .AddGauge("asterism_agents_attached", "Agents that have a stream to this process.")
+              .AddGauge("asterism_agents_attached",
+                        "Agents that speak to this process, over a stream of their own or "
+                        "through a relay.")
               .With({})),
       unhealthy_gauge_(dependencies_.registry
                            .AddGauge("asterism_unhealthy_devices",

@@ -188,8 +188,8 @@ absl::StatusOr<CertificatePlan> PlanCertificates(const CertificateSecrets& found
     RETURN_IF_ERROR(PlanLeaf(found.agent,
                              {.secret = kAgentSecret,
                               .common_name = kAgentName,
-                              .dns_names = {},
-                              .use = CertificateUse::kClient},
+                              .dns_names = {kAgentName},
+                              .use = CertificateUse::kServerAndClient},
                              rules, now, plan));
   }
   return plan;

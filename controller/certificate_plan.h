@@ -38,7 +38,8 @@ inline constexpr std::string_view kServerSecret = "asterism-extender-tls";
 inline constexpr std::string_view kAgentSecret = "asterism-agent-tls";
 inline constexpr std::string_view kSchedulerSecret = "asterism-scheduler-tls";
 // The name in what kube-scheduler shows, and the only one that the extender serves.
-// In what agents show; it opens nothing by itself, see controller/agent_edge.h.
+// In what agents show, to the controller and to each other; it opens nothing by itself, see
+// controller/agent_edge.h.
 inline constexpr char kAgentName[] = "asterism-agent";
 inline constexpr char kSchedulerName[] = "asterism-scheduler";
 

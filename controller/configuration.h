@@ -76,12 +76,25 @@ struct TlsConfiguration {
   bool operator==(const TlsConfiguration&) const = default;
 };
 
+// Agents through which those of other nodes speak.
+enum class RelayMode { kAuto, kOn, kOff };
+
+struct RelayConfiguration {
+  RelayMode mode = RelayMode::kAuto;
+  int above_nodes = 2500;  // with kAuto
+  std::string level;       // whose domains have relays of their own; empty: see RelayLevel
+  int members_max = 63;
+
+  bool operator==(const RelayConfiguration&) const = default;
+};
+
 // The agents of the nodes.
 struct AgentsConfiguration {
   bool enabled = false;
   std::string namespace_name = "asterism-agents";
   std::string service_account = "asterism-agent";
   std::string node_selector;  // valid; of the nodes that agents are started on; empty: all
+  RelayConfiguration relays;
 
   bool operator==(const AgentsConfiguration&) const = default;
 };

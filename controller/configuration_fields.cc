@@ -140,6 +140,14 @@ FieldValue FabricFilesValue() {
           }};
 }
 
+// Which levels there are is known when all is read, see CheckTogether.
+std::pair<std::string, std::string> CheckRelayLevel(std::string_view name) {
+  if (name.size() > 32) {
+    return {"is longer than a level's name can be", "use a name of levels"};
+  }
+  return {"", ""};
+}
+
 ConfigurationField Row(std::string_view path, Reload reload, FieldValue value,
                        std::string_view help) {
   return {path,
@@ -271,6 +279,23 @@ std::vector<ConfigurationField> AgentFields() {
                     "a label selector", CheckNodeSelector),
           "On which nodes agents are started: on other GPU nodes nobody misses one "
           "(`asterism_agents_missing`). Empty: on all."),
+      Row("agents.relays", kRestart,
+          ChoiceValue<RelayMode>([](Settings& s) -> RelayMode& { return s.agents.relays.mode; },
+                                 {"Auto", "On", "Off"}, "", ""),
+          "Whether most agents speak through the agents of a few nodes: a stream costs the "
+          "controller 116 KB. `Auto`: in a cluster of more than `relaysAboveNodes`."),
+      Row("agents.relaysAboveNodes", kRestart,
+          WholeNumberValue([](Settings& s) -> int& { return s.agents.relays.above_nodes; }, 1,
+                           100'000),
+          "With `relays: Auto`. Relays that are there stay when the cluster becomes smaller."),
+      Row("agents.relayLevel", kRestart,
+          TextValue([](Settings& s) -> std::string& { return s.agents.relays.level; },
+                    "the name of a level", CheckRelayLevel),
+          "Agents have their relay in the same domain of this level. Empty: the innermost level "
+          "above the node whose domains have sixteen nodes or more on average."),
+      Row("agents.relayMembersMax", kRestart,
+          WholeNumberValue([](Settings& s) -> int& { return s.agents.relays.members_max; }, 1, 512),
+          "How many agents one relay carries; larger domains have several."),
   };
 }
 
@@ -346,6 +371,18 @@ void CheckPorts(const PortConfiguration& ports, Complaints& complaints) {
   }
 }
 
+void CheckRelayLevelIsKnown(const Configuration& configuration, Complaints& complaints) {
+  const std::string& name = configuration.agents.relays.level;
+  std::vector<std::string_view> names;
+  for (size_t i = 1; i < configuration.levels.size(); ++i) {
+    names.push_back(configuration.levels[i].name);
+  }
+  if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) {
+    complaints.Add("agents.relayLevel", fmt::format("{} is no level above the node", Shown(name)),
+                   fmt::format("use one of {}, or leave it empty", fmt::join(names, ", ")));
+  }
+}
+
 }  // namespace
 
 std::string_view ConfigurationField::group() const {
@@ -381,6 +418,7 @@ void CheckTogether(const Configuration& configuration, Complaints& complaints) {
                    "raise it, or lower retryPeriodSeconds");
   }
   CheckPorts(configuration.ports, complaints);
+  CheckRelayLevelIsKnown(configuration, complaints);
   const TlsConfiguration& tls = configuration.tls;
   if (configuration.commit == operators::CommitMode::kDirect && !configuration.taint_nodes) {
     complaints.Add("commit", "Direct needs nodes that no other scheduler uses",

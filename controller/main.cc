@@ -60,6 +60,8 @@ constexpr absl::Duration kReloadInterval = absl::Seconds(10);
 constexpr absl::Duration kStopPatience = absl::Seconds(10);
 // Below it connections of the ports are few enough to matter.
 constexpr size_t kOpenFilesWanted = 4096;
+// 12,800 agents are known again after a minute.
+constexpr absl::Duration kAgentTokenPeriod = absl::Milliseconds(5);
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
@@ -211,10 +213,13 @@ absl::Status Run() {
                                    configuration, absl::GetFlag(FLAGS_bind_address)));
   PlacementEdge placement({clock, core, *client, *plane, registry}, {});
   AgentEdge agent_edge(
-      {clock, core, *client, *plane, plane->agents()},
+      {clock, core, *client, *plane, plane->agents(), registry},
       {.certificate_needed = configuration.tls.mode != TlsMode::kPlain,
        .user = fmt::format("system:serviceaccount:{}:{}", configuration.agents.namespace_name,
-                           configuration.agents.service_account)});
+                           configuration.agents.service_account),
+       .streams_max = StreamsMax(configuration.agents.relays),
+       .identity = {.new_token_period = kAgentTokenPeriod},
+       .relays = configuration.agents.relays});
   ASSIGN_OR_RETURN(
       const auto grpc_server,
       GrpcServer::Start(ServicesOf(placement, configuration.agents.enabled ? &agent_edge : nullptr),

@@ -106,6 +106,10 @@ absl::Status CheckKey(const CertificateAndKey& pair) {
 
 absl::Status CheckCertificate(const CertificateAndKey& pair, const std::string& authorities,
                               CertificateUse use, absl::Time now) {
+  if (use == CertificateUse::kServerAndClient) {
+    RETURN_IF_ERROR(CheckCertificate(pair, authorities, CertificateUse::kServer, now));
+    use = CertificateUse::kClient;
+  }
   RETURN_IF_ERROR(CheckKey(pair));
   ASSIGN_OR_RETURN(const std::vector<CertificatePtr> chain, CertificatesFromPem(pair.certificate));
   ASSIGN_OR_RETURN(const StorePtr store, StoreOf(authorities));

@@ -31,7 +31,7 @@ struct Validity {
   absl::Time not_after;
 };
 
-enum class CertificateUse { kServer, kClient };
+enum class CertificateUse { kServer, kClient, kServerAndClient };
 
 struct CertificateFacts {
   std::string common_name;             // of the subject; may be empty

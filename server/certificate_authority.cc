@@ -117,6 +117,18 @@ absl::StatusOr<std::string> AlternativeNames(const std::vector<std::string>& dns
   return text;
 }
 
+const char* ExtendedUse(CertificateUse use) {
+  switch (use) {
+    case CertificateUse::kServer:
+      return "serverAuth";
+    case CertificateUse::kClient:
+      return "clientAuth";
+    case CertificateUse::kServerAndClient:
+      break;
+  }
+  return "serverAuth,clientAuth";
+}
+
 }  // namespace
 
 absl::StatusOr<CertificateAndKey> MakeAuthority(const AuthorityRequest& request) {
@@ -153,12 +165,11 @@ absl::StatusOr<CertificateAndKey> IssueCertificate(const CertificateAndKey& auth
   validity.not_after = std::min(validity.not_after, facts.validity.not_after);
   ASSIGN_OR_RETURN(const CertificatePtr certificate, Begin(request.common_name, validity, *key));
   // The issuer is named by its key alone, so that a new certificate of the same authority fits too.
-  std::vector<Extension> extensions = {
-      {NID_basic_constraints, "critical,CA:FALSE"},
-      {NID_key_usage, "critical,digitalSignature"},
-      {NID_ext_key_usage, request.use == CertificateUse::kServer ? "serverAuth" : "clientAuth"},
-      {NID_subject_key_identifier, "hash"},
-      {NID_authority_key_identifier, "keyid"}};
+  std::vector<Extension> extensions = {{NID_basic_constraints, "critical,CA:FALSE"},
+                                       {NID_key_usage, "critical,digitalSignature"},
+                                       {NID_ext_key_usage, ExtendedUse(request.use)},
+                                       {NID_subject_key_identifier, "hash"},
+                                       {NID_authority_key_identifier, "keyid"}};
   if (!alternative_names.empty()) {
     extensions.push_back({NID_subject_alt_name, alternative_names});
   }

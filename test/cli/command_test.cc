@@ -314,7 +314,8 @@ std::string Completed(const std::string& script, const std::string& words) {
   std::ofstream(path) << script << "COMP_WORDS=(kubectl-asterism " << words << ")\n"
                       << "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
                       << "_kubectl_asterism\necho ${COMPREPLY[*]}\n";
-  FILE* const bash = popen(("cd " ASTERISM_SOURCE_DIR " && bash --norc " + path).c_str(), "r");
+  FILE* const bash =
+      popen(("cd " + asterism::testing::SourceTree() + " && bash --norc " + path).c_str(), "r");
   std::string answer;
   char piece[256];
   while (fgets(piece, sizeof(piece), bash) != nullptr) {

@@ -43,6 +43,7 @@ class CertificatePlanTest : public ::testing::Test {
   SecretData& Of(std::string_view name) {
     return name == kAuthoritySecret ? found_.authority
            : name == kServerSecret  ? found_.server
+           : name == kAgentSecret   ? found_.agent
                                     : found_.scheduler;
   }
   // All three fit together for somebody who trusts `trusted`.
@@ -71,6 +72,27 @@ TEST_F(CertificatePlanTest, MakesAllThreeAndThenNothing) {
   EXPECT_THAT(Apply(kNow), ElementsAre());
   EXPECT_THAT(Apply(kNow + absl::Hours(1)), ElementsAre());
   EXPECT_TRUE(MaterialOf(found_.server, kNow).ok());
+}
+
+// Agents show it to the controller, and as relays to each other.
+TEST_F(CertificatePlanTest, ThatOfTheAgentsIsForBothEndsAndOneThatIsNotIsMadeAnew) {
+  rules_.agents = true;
+  Apply(kNow);
+  const auto agent = [this] {
+    return CertificateAndKey{found_.agent["tls.crt"], found_.agent["tls.key"]};
+  };
+  EXPECT_TRUE(server::CheckCertificate(agent(), found_.authority["tls.crt"],
+                                       CertificateUse::kServerAndClient, kNow)
+                  .ok());
+  EXPECT_THAT(server::ReadCertificate(agent().certificate)->dns_names, ElementsAre(kAgentName));
+  const auto former =
+      server::IssueCertificate(authority_, {.common_name = kAgentName,
+                                            .use = CertificateUse::kClient,
+                                            .validity = {kNow - absl::Hours(1), kNow + kDay}});
+  ASSERT_TRUE(former.ok());
+  found_.agent["tls.crt"] = former->certificate;
+  found_.agent["tls.key"] = former->key;
+  EXPECT_THAT(Apply(kNow), ElementsAre(kAgentSecret));
 }
 
 TEST_F(CertificatePlanTest, LeavesAreRenewedAtTwoThirdsOfTheirLife) {

@@ -57,6 +57,7 @@ podWatch: All
 ports: {https: 0, metrics: 9090, grpc: 9091}
 leaderElection: {leaseDurationSeconds: 3, renewDeadlineSeconds: 2, retryPeriodSeconds: 0.5}
 tls: {mode: Files, certFile: /tls/tls.crt, keyFile: /tls/tls.key, clientCaFile: /tls/ca.crt}
+agents: {enabled: true, relays: "On", relaysAboveNodes: 9, relayLevel: rack, relayMembersMax: 7}
 )");
   ASSERT_TRUE(configuration.ok()) << configuration.status();
   EXPECT_EQ(configuration->levels[1], (LevelConfiguration{"rack", "example.com/rack"}));
@@ -68,6 +69,7 @@ tls: {mode: Files, certFile: /tls/tls.crt, keyFile: /tls/tls.key, clientCaFile: 
   EXPECT_EQ(configuration->ports, (PortConfiguration{0, 9090, 9091}));
   EXPECT_EQ(configuration->leader_election.retry_period, absl::Milliseconds(500));
   EXPECT_EQ(configuration->tls.client_ca_file, "/tls/ca.crt");
+  EXPECT_EQ(configuration->agents.relays, (RelayConfiguration{RelayMode::kOn, 9, "rack", 7}));
 }
 
 TEST(Configuration, EmptyValuesMeanTheDefault) {
@@ -137,6 +139,12 @@ TEST(Configuration, RefusesWrongValuesWithARemedy) {
       {"taintNodes: yes", "taintNodes: \"yes\" is not a yes or no: write true or false"},
       {"commit: Direct", "commit: Direct needs nodes that no other scheduler uses: set taintNodes"},
       {"taintNodes: 'true'", "taintNodes: \"true\" is not a yes or no"},
+      {"agents: {relays: Sometimes}", "use one of Auto, On, Off"},
+      {"agents: {relayLevel: rack}",
+       "agents.relayLevel: \"rack\" is no level above the node: use one of supernode, cluster"},
+      {"agents: {relayLevel: node}", "agents.relayLevel: \"node\" is no level above the node"},
+      {"agents: {relayMembersMax: 0}",
+       "agents.relayMembersMax: \"0\" is not a number from 1 to 512"},
       {"ports: 5", "ports: is not a map (line 3): write ports: {https: ...}"},
       {"ports: {https: -1}", "ports.https: \"-1\" is not a port"},
       {"ports: {https: 80.5}", "ports.https: \"80.5\" is not a port"},
@@ -237,6 +245,9 @@ Configuration DrawConfiguration() {
   while (drawn.levels.size() > 16) {
     drawn.levels.erase(drawn.levels.begin() + 1);
   }
+  drawn.agents.relays = {*rc::gen::element(RelayMode::kAuto, RelayMode::kOn, RelayMode::kOff),
+                         *rc::gen::inRange(1, 100'001),
+                         *rc::gen::element<std::string>("", "cluster"), *rc::gen::inRange(1, 513)};
   drawn.topology.fabric_files = {"/" + name("ab/\"# "), "/x"};
   drawn.topology.agent_ttl = absl::Milliseconds(*rc::gen::inRange(1000, 86'400'000));
   drawn.topology.mass_change_percent = *rc::gen::inRange(1, 101);

@@ -119,11 +119,13 @@ void GrpcFixture::Serve(PlacementEdgeOptions edge_options, GrpcServerOptions opt
                                   cluster_.registry("a")},
       edge_options);
   agents_ = std::make_unique<AgentEdge>(
-      AgentEdge::Dependencies{cluster_.clock(), core_, cluster_.server(), plane, plane.agents()},
+      AgentEdge::Dependencies{cluster_.clock(), core_, cluster_.server(), plane, plane.agents(),
+                              cluster_.registry("a")},
       AgentEdgeOptions{.certificate_needed = !options.plain,
                        .user = "system:serviceaccount:asterism-agents:asterism-agent",
                        .hello_limit = absl::Seconds(2),
-                       .streams_waiting_max = 4});
+                       .streams_waiting_max = 4,
+                       .relays = relays_});
   options.listener.address = "127.0.0.1";
   auto server = GrpcServer::Start(
       ServicesOf(*edge_, agents_.get()), [&plane] { return plane.leading(); }, std::move(options));

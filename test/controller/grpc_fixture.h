@@ -126,6 +126,7 @@ class GrpcFixture : public ::testing::Test {
   FakeCluster cluster_{1};
   FakeReviews reviews_{cluster_.server()};
   PumpedExecutor core_{cluster_.executor()};
+  RelayConfiguration relays_;  // of the agents; before Serve
   std::unique_ptr<PlacementEdge> edge_;
   std::unique_ptr<AgentEdge> agents_;
   std::unique_ptr<GrpcServer> server_;

@@ -7,6 +7,7 @@
 #include "controller/call_admission.h"
 #include "controller/certificate_metrics.h"
 #include "controller/cluster_metrics.h"
+#include "controller/relay_metrics.h"
 #include "fake_cluster.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
@@ -50,6 +51,7 @@ TEST(MetricsPageTest, DocumentsWhatTheProgramDeclares) {
   const ClusterMetrics gauges(registry);
   const CallAdmission calls(clock, registry, {});
   const CertificateMetrics certificates(registry);
+  const RelayMetrics relays(registry);
   const std::string path = asterism::testing::SourceTree() + "/docs/metrics.md";
   const std::string page = Page(registry);
   if (std::getenv("ASTERISM_WRITE_DOCS") != nullptr) {

@@ -74,6 +74,16 @@ TEST_F(CertificateTest, IsGoodForItsUseInItsTime) {
               HasSubstr("not yet valid"));
 }
 
+TEST_F(CertificateTest, CanBeForBothUsesAndOneOfThemIsNotBoth) {
+  const CertificateUse both = CertificateUse::kServerAndClient;
+  const CertificateAndKey leaf = LeafOf(authority_, both);
+  EXPECT_EQ(Fault(leaf, both), "");
+  EXPECT_EQ(Fault(leaf, CertificateUse::kServer), "");
+  EXPECT_EQ(Fault(leaf, CertificateUse::kClient), "");
+  EXPECT_THAT(Fault(LeafOf(authority_, CertificateUse::kServer), both), HasSubstr("purpose"));
+  EXPECT_THAT(Fault(LeafOf(authority_, CertificateUse::kClient), both), HasSubstr("purpose"));
+}
+
 TEST_F(CertificateTest, AnotherAuthorityOrKeyIsRefused) {
   const CertificateAndKey twin = AuthorityOf("asterism", Around(absl::Hours(1), absl::Hours(1000)));
   EXPECT_NE(Fault(LeafOf(twin)), "");

@@ -46,6 +46,7 @@ apiVersion: config.asterism.dev/v1alpha1
 kind: AsterismConfiguration
 {{ toYaml .Values.config }}
 {{- if .Values.agents.enabled }}
+{{- $relays := .Values.agents.relays }}
 agents:
   enabled: true
   namespace: {{ toYaml .Values.agents.namespace }}
@@ -57,6 +58,10 @@ agents:
   {{- end }}
   nodeSelector: {{ join "," $terms | toJson }}
   {{- end }}
+  relays: {{ toYaml $relays.mode }}
+  relaysAboveNodes: {{ $relays.aboveNodes }}
+  relayLevel: {{ toYaml $relays.level }}
+  relayMembersMax: {{ $relays.membersMax }}
 {{- end }}
 {{- if .Values.launcher.enabled }}
 launcher: {image: "{{ .Values.launcher.image.repository }}:{{ .Values.launcher.image.tag | default .Chart.AppVersion }}"}

@@ -25,41 +25,51 @@ def measurement(uuid, gpus=8, links_down=0, health="HEALTHY"):
 
 
 class Agents:
-    """One process that speaks for many nodes, each with the token of a pod on that node. Ends with the scenario."""
+    """Processes that speak for many nodes, each with the token of a pod on that node. They end with the scenario."""
 
-    def __init__(self, cluster):
+    def __init__(self, cluster, relay_host=""):
+        """`relay_host`: the address of these agents, where one of them can be the others' relay; empty: none can."""
         self._cluster = cluster
+        self._relay_host = relay_host
         self._tokens = {}
-        self._process = None
+        self._processes = {}
         cluster.defer(self._clean)
 
-    def tell(self, measurements):
-        """{node: measurement}. Attaches who is not attached yet."""
-        if self._process is None:
-            self._start()
+    def tell(self, measurements, process="agents"):
+        """{node: measurement}. Attaches who is not attached yet. `process`: any name; agents of one end together."""
+        if process not in self._processes:
+            self._processes[process] = self._start(process)
+        stdin = self._processes[process].stdin
         for node, measured in measurements.items():
-            self._process.stdin.write(json.dumps({"node": node, "token": self._token(node), "measurement": measured}) + "\n")
-        self._process.stdin.flush()
+            stdin.write(json.dumps({"node": node, "token": self._token(node), "measurement": measured}) + "\n")
+        stdin.flush()
 
     def stop(self):
-        if self._process is not None:
-            self._process.stdin.close()
-            self._process.wait(30)
-            self._process = None
+        for process in self._processes.values():
+            process.stdin.close()
+            process.wait(30)
+        self._processes.clear()
 
-    def _start(self):
+    def kill(self, process):
+        killed = self._processes.pop(process)
+        killed.kill()
+        killed.wait()
+        killed.stdin.close()
+
+    def _start(self, name):
         cluster = self._cluster
         (port,) = re.findall(r"grpc_port=(\d+)", cluster.controller.log_text())[-1:]
-        files = {"ASTERISM_CA": cluster.rig["ASTERISM_EXTENDER_CA"]}
+        files = {"ASTERISM_CA": cluster.rig["ASTERISM_EXTENDER_CA"], "ASTERISM_TOKENS": str(cluster.scratch),
+                 "ASTERISM_RELAY_HOST": self._relay_host}
         cluster.wait_for(lambda: cluster.api.get("Secret", "asterism-agent-tls", _NAMESPACE), "the agents have a certificate")
         secret = cluster.api.get("Secret", "asterism-agent-tls", _NAMESPACE)
         for variable, key in (("ASTERISM_CERTIFICATE", "tls.crt"), ("ASTERISM_KEY", "tls.key")):
             path = cluster.scratch / f"agent-{key}"
             path.write_bytes(base64.b64decode(secret["data"][key]))
             files[variable] = str(path)
-        self._log = open(cluster.scratch / "agents.log", "w", encoding="utf-8")
-        self._process = subprocess.Popen([_PROGRAM, f"127.0.0.1:{port}"], stdin=subprocess.PIPE, stdout=self._log, stderr=self._log, text=True,
-                                         env={**os.environ, **files})
+        with open(cluster.scratch / f"{name}.log", "w", encoding="utf-8") as log:
+            return subprocess.Popen([_PROGRAM, f"127.0.0.1:{port}"], stdin=subprocess.PIPE, stdout=log, stderr=log, text=True,
+                                    env={**os.environ, **files})
 
     def _token(self, node):
         """As kubelet gives it to the agent's pod: bound to that pod, which is on the node."""
