@@ -1,6 +1,6 @@
 #include "test/source_tree.h"
 
-namespace asterism::testing {
+namespace asterism::test_paths {
 
 const std::string& SourceTree() {
   static const auto* const path = new std::string(ASTERISM_SOURCE_TREE);
@@ -17,4 +17,4 @@ const std::string& BuildTree() {
   return *path;
 }
 
-}  // namespace asterism::testing
+}  // namespace asterism::test_paths

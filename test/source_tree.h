@@ -11,10 +11,10 @@
 
 #include <string>
 
-namespace asterism::testing {
+namespace asterism::test_paths {
 
 const std::string& SourceTree();  // the root of the repository
 const std::string& SharedTree();  // real inputs beside it, where there are any
 const std::string& BuildTree();   // build/PRESET
 
-}  // namespace asterism::testing
+}  // namespace asterism::test_paths

@@ -27,7 +27,7 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using Json = nlohmann::json;
 
-const std::string kGolden = asterism::testing::SourceTree() + "/test/golden/gpus/";
+const std::string kGolden = asterism::test_paths::SourceTree() + "/test/golden/gpus/";
 
 // A machine with a driver that a test can change.
 class NvmlProbeTest : public ::testing::Test {
@@ -50,7 +50,7 @@ class NvmlProbeTest : public ::testing::Test {
   }
   ProbeRoots Roots() const { return {.sysfs = sysfs_->root(), .proc = folder_ + "/proc"}; }
   static std::string Library(const std::string& variant) {
-    return asterism::testing::BuildTree() + "/test/agent/fake_nvml/" + variant +
+    return asterism::test_paths::BuildTree() + "/test/agent/fake_nvml/" + variant +
            "/libnvidia-ml.so.1";
   }
   NvmlProbe Driver(const std::string& variant = "all") const {

@@ -195,7 +195,8 @@ class DelayServer {
  public:
   // False without Go.
   bool Start() {
-    const std::string source = asterism::testing::SourceTree() + "/test/bench/h2_delay_server.go";
+    const std::string source =
+        asterism::test_paths::SourceTree() + "/test/bench/h2_delay_server.go";
     program_ = fmt::format("/tmp/asterism-h2-delay-{}", getpid());
     const std::string build = fmt::format("go build -o {} {} 1>&2", program_, source);
     if (std::system("command -v go > /dev/null") != 0 || std::system(build.c_str()) != 0) {

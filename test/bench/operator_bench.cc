@@ -125,5 +125,6 @@ int Run(const std::string& folder, bool json) {
 
 int main(int argc, char** argv) {
   const bool json = argc > 1 && std::string_view(argv[1]) == "--json";
-  return asterism::operators::Run(asterism::testing::SourceTree() + "/test/golden/operator", json);
+  return asterism::operators::Run(asterism::test_paths::SourceTree() + "/test/golden/operator",
+                                  json);
 }

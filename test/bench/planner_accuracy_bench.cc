@@ -91,7 +91,7 @@ int main(int count, char** arguments) {
     }
   }
   if (path.empty()) {
-    path = asterism::testing::SharedTree() + "/data/planner/measured.csv";
+    path = asterism::test_paths::SharedTree() + "/data/planner/measured.csv";
     if (!std::filesystem::exists(path)) {
       asterism::planner::PrintFigure(
           {"rows measured: there is no ../shared/data/planner/measured.csv", "rows", 0,

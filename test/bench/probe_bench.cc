@@ -67,10 +67,10 @@ bool Measure(bool json) {
   const testing::FakeSysfs sysfs("bench");
   testing::MakeHgxH100(sysfs);
   setenv("ASTERISM_FAKE_NVML",
-         (asterism::testing::SourceTree() + "/test/golden/gpus/hgx-h100.json").c_str(), 1);
+         (asterism::test_paths::SourceTree() + "/test/golden/gpus/hgx-h100.json").c_str(), 1);
   const ProbeRoots roots{.sysfs = sysfs.root(), .proc = "/proc"};
-  NvmlProbe nvml(roots,
-                 {asterism::testing::BuildTree() + "/test/agent/fake_nvml/all/libnvidia-ml.so.1"});
+  NvmlProbe nvml(
+      roots, {asterism::test_paths::BuildTree() + "/test/agent/fake_nvml/all/libnvidia-ml.so.1"});
   PciProbe pci(roots);
   RdmaProbe rdma(roots);
   KfdProbe kfd(roots);

@@ -136,7 +136,7 @@ TEST_F(CommandTest, ExplainEndsWithTheOutcome) {
 }
 
 TEST_F(CommandTest, DoctorEndsWithWhatItFound) {
-  const std::string texts = asterism::testing::SourceTree() + "/test/golden/topology/";
+  const std::string texts = asterism::test_paths::SourceTree() + "/test/golden/topology/";
   const Ended clean = Run({"doctor", texts + "fabric-clean.ibnetdiscover"});
   EXPECT_EQ(clean.code, kExitDone) << clean.error;
   EXPECT_THAT(clean.out, HasSubstr("nothing is wrong"));
@@ -153,7 +153,7 @@ TEST_F(CommandTest, DoctorEndsWithWhatItFound) {
 
 TEST_F(CommandTest, DoctorAnswersProgramsToo) {
   const std::string text =
-      asterism::testing::SourceTree() + "/test/golden/topology/nvlink-status.txt";
+      asterism::test_paths::SourceTree() + "/test/golden/topology/nvlink-status.txt";
   const Ended ended = Run({"doctor", text, "-o", "json"});
   EXPECT_EQ(ended.code, kExitFindings);
   const json answer = json::parse(ended.out);
@@ -315,7 +315,7 @@ std::string Completed(const std::string& script, const std::string& words) {
                       << "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
                       << "_kubectl_asterism\necho ${COMPREPLY[*]}\n";
   FILE* const bash =
-      popen(("cd " + asterism::testing::SourceTree() + " && bash --norc " + path).c_str(), "r");
+      popen(("cd " + asterism::test_paths::SourceTree() + " && bash --norc " + path).c_str(), "r");
   std::string answer;
   char piece[256];
   while (fgets(piece, sizeof(piece), bash) != nullptr) {

@@ -21,8 +21,8 @@
 namespace asterism::cli {
 
 inline void ExpectGolden(const std::string& name, const std::string& text) {
-  const std::filesystem::path path =
-      std::filesystem::path(asterism::testing::SourceTree()) / "test/golden/cli" / (name + ".txt");
+  const std::filesystem::path path = std::filesystem::path(asterism::test_paths::SourceTree()) /
+                                     "test/golden/cli" / (name + ".txt");
   if (std::getenv("ASTERISM_UPDATE_GOLDEN") != nullptr) {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;

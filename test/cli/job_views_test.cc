@@ -217,7 +217,7 @@ void CollectFields(const nlohmann::ordered_json& value, std::set<std::string>& f
 }
 
 TEST(Documentation, NamesEveryFieldOfTheJson) {
-  std::ifstream file(asterism::testing::SourceTree() + "/docs/kubectl-asterism.md");
+  std::ifstream file(asterism::test_paths::SourceTree() + "/docs/kubectl-asterism.md");
   std::stringstream text;
   text << file.rdbuf();
   std::set<std::string> fields;

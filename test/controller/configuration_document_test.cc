@@ -11,7 +11,8 @@
 namespace asterism::controller {
 namespace {
 
-const std::string kConfigurationPage = asterism::testing::SourceTree() + "/docs/configuration.md";
+const std::string kConfigurationPage =
+    asterism::test_paths::SourceTree() + "/docs/configuration.md";
 
 TEST(ConfigurationDocument, EqualsTheTable) {
   if (std::getenv("ASTERISM_WRITE_DOCS") != nullptr) {  // NOLINT(concurrency-mt-unsafe)

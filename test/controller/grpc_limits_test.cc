@@ -149,7 +149,7 @@ TEST_F(GrpcLimitsTest, NothingIsDoneForACallThatHasEnded) {
   base::SimClock clock;
   base::SimExecutor worker(clock);
   CallerTurns turns(worker);
-  PlacementDesk desk({cluster_.clock(), core_, turns, plane, access});
+  PlacementDesk desk({cluster_.clock(), core_, turns, cluster_.server(), plane, access});
   base::MetricRegistry registry;
   CallAdmission admission(clock, registry, {});
   auto ada = std::make_shared<Caller>();
@@ -223,7 +223,7 @@ TEST_F(GrpcLimitsTest, ALargeJobDoesNotHoldTheCore) {
   base::SimClock clock;
   base::SimExecutor worker(clock);
   CallerTurns turns(worker);
-  PlacementDesk desk({cluster_.clock(), core_, turns, plane, access});
+  PlacementDesk desk({cluster_.clock(), core_, turns, cluster_.server(), plane, access});
   base::MetricRegistry registry;
   CallAdmission admission(clock, registry, {});
   auto ada = std::make_shared<Caller>();

@@ -313,7 +313,7 @@ TEST_F(LiveTopologyTest, ARunningGangKeepsItsNodesWhenTheyMove) {
 TEST_F(LiveTopologyTest, ADumpIsReadAgainWhenItChangesAndABrokenOneChangesNothing) {
   const std::string path = ::testing::TempDir() + "fabric-" + std::to_string(getpid());
   const auto copy = [&](const std::string& name) {
-    std::ifstream source(asterism::testing::SourceTree() + "/test/golden/topology/" + name);
+    std::ifstream source(asterism::test_paths::SourceTree() + "/test/golden/topology/" + name);
     std::ofstream(path) << source.rdbuf();
     cluster_.Run(absl::Seconds(25));
   };

@@ -52,7 +52,7 @@ TEST(MetricsPageTest, DocumentsWhatTheProgramDeclares) {
   const CallAdmission calls(clock, registry, {});
   const CertificateMetrics certificates(registry);
   const RelayMetrics relays(registry);
-  const std::string path = asterism::testing::SourceTree() + "/docs/metrics.md";
+  const std::string path = asterism::test_paths::SourceTree() + "/docs/metrics.md";
   const std::string page = Page(registry);
   if (std::getenv("ASTERISM_WRITE_DOCS") != nullptr) {
     std::ofstream(path) << page;

@@ -127,7 +127,7 @@ void ExpectSameSmallKinds(const std::string& lease, const std::string& priority_
 
 // Recorded from a real API server 1.37.2.
 TEST(Decoder, BothEncodingsOfARecordedObjectAreTheSame) {
-  const std::string folder = asterism::testing::SourceTree() + "/test/golden/kube/";
+  const std::string folder = asterism::test_paths::SourceTree() + "/test/golden/kube/";
   ExpectSamePod(folder + "pod");
   ExpectSameNode(folder + "node");
   ExpectSameSmallKinds(folder + "lease", folder + "priorityclass", folder + "namespace");
@@ -135,11 +135,11 @@ TEST(Decoder, BothEncodingsOfARecordedObjectAreTheSame) {
 
 TEST(Decoder, ReadsTheRecordedPod) {
   const auto [pod, same] =
-      DecodeBoth(asterism::testing::SourceTree() + "/test/golden/kube/pod", DecodePod);
+      DecodeBoth(asterism::test_paths::SourceTree() + "/test/golden/kube/pod", DecodePod);
   EXPECT_EQ(pod.meta.Key(), "kube-golden/pinned");
   EXPECT_EQ(pod.meta.Label("app"), "") << "of a pod only our own labels are kept";
   EXPECT_EQ(pod.meta.Annotation("example.dev/ranks"), "");
-  const Pair recorded = ReadPair(asterism::testing::SourceTree() + "/test/golden/kube/pod");
+  const Pair recorded = ReadPair(asterism::test_paths::SourceTree() + "/test/golden/kube/pod");
   for (const Reply* reply : {&recorded.json, &recorded.protobuf}) {
     const absl::StatusOr<ObjectMeta> meta = DecodeMeta(ObjectOf(*reply).value());
     ASSERT_TRUE(meta.ok()) << meta.status();
@@ -355,7 +355,8 @@ TEST(Decoder, LabelsOfANodeAreKeptAndItsAnnotationsBounded) {
 }
 
 TEST(Decoder, BrokenProtobufIsAnError) {
-  const std::string whole = ReadFile(asterism::testing::SourceTree() + "/test/golden/kube/pod.pb");
+  const std::string whole =
+      ReadFile(asterism::test_paths::SourceTree() + "/test/golden/kube/pod.pb");
   for (size_t size = 0; size < whole.size(); size += 7) {
     const Reply reply{200, "application/vnd.kubernetes.protobuf", whole.substr(0, size)};
     const absl::StatusOr<RawObject> object = ObjectOf(reply);

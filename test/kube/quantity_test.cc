@@ -19,7 +19,7 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 // Text, Value() and MilliValue() as apimachinery v0.37.2 gives them; without those that overflow
 // there, and without negative fractions, of which it makes positive numbers.
 TEST(Quantity, AgreesWithUpstream) {
-  std::ifstream file(asterism::testing::SourceTree() + "/test/golden/quantity.tsv");
+  std::ifstream file(asterism::test_paths::SourceTree() + "/test/golden/quantity.tsv");
   ASSERT_TRUE(file);
   std::string line;
   int lines = 0;

@@ -345,7 +345,7 @@ TEST_F(RigTest, SurvivesARestartOfTheApiServer) {
   ASSERT_TRUE(CreatePod("before").ok());
   ASSERT_TRUE(Sees(*pods, "before", absl::Seconds(10)));
   const std::string command = fmt::format("{}/test/rig/apiserver restart --name {} > /dev/null",
-                                          asterism::testing::SourceTree(), rig);
+                                          asterism::test_paths::SourceTree(), rig);
   absl::Notification restarted;
   // Creates go on all the while; each must end in one answer, and an unknown outcome is settled by
   // creating again under the same name.

@@ -88,7 +88,7 @@ TEST(Schema, IsPartOfUpstream) {
       {"coordination", api + "coordination/v1"}, {"scheduling", api + "scheduling/v1"}};
   for (const auto& [name, folder] : files) {
     const Fields ours =
-        ReadProto(asterism::testing::SourceTree() + "/proto/k8s/" + name + ".proto");
+        ReadProto(asterism::test_paths::SourceTree() + "/proto/k8s/" + name + ".proto");
     const Fields theirs = ReadProto(folder + "/generated.proto");
     EXPECT_FALSE(ours.empty()) << name;
     for (const auto& [field, shape] : ours) {

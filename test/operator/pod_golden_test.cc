@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 const std::filesystem::path kFolder =
-    std::filesystem::path(asterism::testing::SourceTree()) / "test/golden/operator";
+    std::filesystem::path(asterism::test_paths::SourceTree()) / "test/golden/operator";
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path);

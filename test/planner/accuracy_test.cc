@@ -22,7 +22,7 @@ namespace {
 class AccuracyTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string path = asterism::testing::SharedTree() + "/data/planner/measured.csv";
+    const std::string path = asterism::test_paths::SharedTree() + "/data/planner/measured.csv";
     if (!std::filesystem::exists(path)) {
       GTEST_SKIP() << "there is no " << path << ": nothing is compared with measured rows";
     }

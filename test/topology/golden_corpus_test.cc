@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 std::string CorpusFolder() {
   const char* given = std::getenv("ASTERISM_TOPOLOGY_DATA");
-  return given != nullptr ? given : asterism::testing::SharedTree() + "/data/topology";
+  return given != nullptr ? given : asterism::test_paths::SharedTree() + "/data/topology";
 }
 
 std::string Bytes(const fs::path& path) {

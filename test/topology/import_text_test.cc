@@ -40,7 +40,7 @@ std::string RefusalOf(std::string_view text) {
 
 // With ASTERISM_UPDATE_GOLDEN=1 the diagnoses are written anew; read the difference then.
 TEST(ImportText, OurTextsOfEveryFormatGiveTheirDiagnoses) {
-  const fs::path folder = fs::path(asterism::testing::SourceTree()) / "test/golden/topology";
+  const fs::path folder = fs::path(asterism::test_paths::SourceTree()) / "test/golden/topology";
   std::vector<fs::path> inputs;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() != ".json" || entry.path().stem().extension() != ".diagnosis") {
@@ -251,9 +251,9 @@ TEST(ImportText, DamagedTextsAreReadInPartOrRefused) {
   const int mutations = given == nullptr ? 40 : std::atoi(given);
   base::Rng rng(20260301);
   const char* folder = std::getenv("ASTERISM_TOPOLOGY_DATA");
-  const fs::path texts = folder != nullptr
-                             ? fs::path(folder)
-                             : fs::path(asterism::testing::SourceTree()) / "test/golden/topology";
+  const fs::path texts =
+      folder != nullptr ? fs::path(folder)
+                        : fs::path(asterism::test_paths::SourceTree()) / "test/golden/topology";
   for (const auto& entry : fs::recursive_directory_iterator(texts)) {
     const std::string text = entry.is_regular_file() ? FileBytes(entry.path()) : "";
     for (int i = 0; i < mutations && !text.empty(); ++i) {

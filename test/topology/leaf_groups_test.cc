@@ -118,7 +118,7 @@ TEST(LeafGroups, OverlapIsRightUnderEveryFaultWhereTheNaiveRulesAreNot) {
 }
 
 TEST(LeafGroups, TheNaiveRulesOfTheCorpusGiveWhatIsKnown) {
-  const std::string file = asterism::testing::SharedTree() +
+  const std::string file = asterism::test_paths::SharedTree() +
                            "/data/topology/ib/"
                            "own-27-hdr-10group-missing-crossed-foreign-cables.ibnetdiscover";
   std::ifstream stream(file);
