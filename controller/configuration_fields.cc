@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <utility>
 
 #include "controller/configuration_gpu_products.h"
@@ -159,10 +158,9 @@ ConfigurationField Row(std::string_view path, Reload reload, FieldValue value,
 
 using Settings = Configuration;
 
-constexpr Reload kLive = Reload::kLive;
-constexpr Reload kRestart = Reload::kRestart;
-
-std::vector<ConfigurationField> PlacementFields() {
+std::vector<ConfigurationField> MakeFields() {
+  constexpr Reload kLive = Reload::kLive;
+  constexpr Reload kRestart = Reload::kRestart;
   return {
       Row("levels", kRestart, LevelsValue(),
           "Rings of the topology, inner to outer. The first is the node, the last the whole "
@@ -200,11 +198,6 @@ std::vector<ConfigurationField> PlacementFields() {
                                     {"All", "Own"}, "Own",
                                     "use All: Own needs an agent on every GPU node"),
           "Which pods are watched. `Own` is not available yet."),
-  };
-}
-
-std::vector<ConfigurationField> ServingFields() {
-  return {
       Row("ports.https", kRestart, PortValue([](Settings& s) -> int& { return s.ports.https; }),
           "Port of the extender; only callers with a certificate are served, see `tls`."),
       Row("ports.metrics", kRestart, PortValue([](Settings& s) -> int& { return s.ports.metrics; }),
@@ -249,14 +242,14 @@ std::vector<ConfigurationField> ServingFields() {
           TextValue([](Settings& s) -> std::string& { return s.tls.client_ca_file; }, "a file",
                     CheckPath),
           "Authority of the callers' certificates. Empty: callers need none."),
-  };
-}
-
-std::vector<ConfigurationField> AgentFields() {
-  return {
       Row("agents.enabled", kRestart,
           SwitchValue([](Settings& s) -> bool& { return s.agents.enabled; }),
           "Serves the agents of the nodes at `ports.grpc`."),
+      Row("agents.nodeSelector", kRestart,
+          TextValue([](Settings& s) -> std::string& { return s.agents.node_selector; },
+                    "a label selector", CheckNodeSelector),
+          "On which nodes agents are started: on other GPU nodes nobody misses one "
+          "(`asterism_agents_missing`). Empty: on all."),
       Row("agents.namespace", kRestart,
           TextValue([](Settings& s) -> std::string& { return s.agents.namespace_name; }, "a name",
                     CheckName),
@@ -266,16 +259,9 @@ std::vector<ConfigurationField> AgentFields() {
           TextValue([](Settings& s) -> std::string& { return s.agents.service_account; }, "a name",
                     CheckName),
           "ServiceAccount of the agents: its tokens say on which node an agent runs."),
-      Row("agents.nodeSelector", kRestart,
-          TextValue([](Settings& s) -> std::string& { return s.agents.node_selector; },
-                    "a label selector", CheckNodeSelector),
-          "On which nodes agents are started: on other GPU nodes nobody misses one "
-          "(`asterism_agents_missing`). Empty: on all."),
-  };
-}
-
-std::vector<ConfigurationField> TopologyFields() {
-  return {
+      Row("planner.gpuProducts", kRestart, GpuProductsValue(),
+          "Products (`nvidia.com/gpu.product`) that the planner does not know by their name, each "
+          "with the GPU of its table that it is most like."),
       Row("topology.fabricFiles", kRestart, FabricFilesValue(),
           "Dumps of fabrics, such as the output of `ibnetdiscover`, that somebody keeps up to "
           "date; "
@@ -305,31 +291,12 @@ std::vector<ConfigurationField> TopologyFields() {
           SwitchValue([](Settings& s) -> bool& { return s.topology.label_nodes; }),
           "Writes the domains of each GPU node to its labels `asterism.dev/domain-LEVEL`, where "
           "the next leader finds their ids again."),
-  };
-}
-
-// In the order of the documents.
-std::vector<ConfigurationField> MakeFields() {
-  std::vector<ConfigurationField> fields = PlacementFields();
-  const auto add = [&fields](std::vector<ConfigurationField> more) {
-    std::move(more.begin(), more.end(), std::back_inserter(fields));
-  };
-  add(ServingFields());
-  add(AgentFields());
-  add({
-      Row("planner.gpuProducts", kRestart, GpuProductsValue(),
-          "Products (`nvidia.com/gpu.product`) that the planner does not know by their name, each "
-          "with the GPU of its table that it is most like."),
-  });
-  add(TopologyFields());
-  add({
       Row("launcher.image", kRestart,
           TextValue([](Settings& s) -> std::string& { return s.launcher_image; }, "an image",
                     CheckImage),
           "Image of `asterism-launch`, which jobs with `launcher: Auto` run under. Empty: their "
           "commands run alone, and MPI jobs cannot run."),
-  });
-  return fields;
+  };
 }
 
 // 0 is any free port, so it may stand twice.
