@@ -28,7 +28,7 @@ NodeAgent::NodeAgent(Dependencies dependencies, NodeAgentOptions options)
     : clock_(dependencies.clock),
       executor_(dependencies.executor),
       options_(std::move(options)),
-      link_(executor_, std::move(dependencies.rng), WithFirstGeneration(options_.link, clock_)),
+      link_(executor_, dependencies.rng, WithFirstGeneration(options_.link, clock_)),
       memory_(options_.state_folder.empty() ? "" : options_.state_folder + "/devices.json",
               options_.link.hello.boot_id()),
       read_timer_(executor_),
@@ -49,7 +49,7 @@ absl::Status NodeAgent::Start() {
   ASSIGN_OR_RETURN(
       port_, PodPort::Open({.folder = options_.port_folder, .proc = options_.proc}, clock_,
                            executor_, [this](const WorkerReport& report) { OnReport(report); }));
-  const Grant grant{
+  Grant grant{
       .environment = {{"ASTERISM_PORT", fmt::format("{}/{}", kPortFolderInPod, kPortSocketName)}},
       // The folder, not the socket: an agent that starts anew makes a new socket in it.
       .mounts = {{.host_path = options_.port_folder, .container_path = kPortFolderInPod}}};
@@ -75,10 +75,10 @@ absl::Status NodeAgent::Start() {
 std::vector<std::string> NodeAgent::Complaints() const {
   std::vector<std::string> complaints;
   if (!link_.attached()) {
-    complaints.push_back("not attached to the controller");
+    complaints.emplace_back("not attached to the controller");
   }
   if (!port_plugin_->registered()) {
-    complaints.push_back("kubelet has not taken the device plug-in of the port yet");
+    complaints.emplace_back("kubelet has not taken the device plug-in of the port yet");
   }
   if (!problem_.empty()) {
     complaints.push_back(problem_);

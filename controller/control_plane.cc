@@ -75,7 +75,7 @@ absl::StatusOr<operators::Queue> DecodeQueue(const kube::RawObject& object) {
 
 ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& configuration,
                            Identity identity)
-    : dependencies_(std::move(dependencies)),
+    : dependencies_(dependencies),
       identity_(std::move(identity)),
       job_options_{.field_manager = std::string(kProgram),
                    .bind_deadline = configuration.bind_deadline,

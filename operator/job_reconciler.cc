@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "operator/conditions.h"
 #include "operator/gang_pods.h"
+#include "operator/job_progress.h"
 
 namespace asterism::operators {
 namespace {
@@ -18,7 +19,6 @@ constexpr absl::Duration kUnschedulableSettle = absl::Seconds(3);
 constexpr int64_t kBindDeadlinesMax = 10;
 // How often status.progress is written: a status of thousands of nodes is a large object.
 constexpr int64_t kPodsToldOften = 256;
-constexpr absl::Duration kAgentLookPeriod = absl::Seconds(2);  // an agent beats every 10 s
 constexpr absl::Duration kProgressPeriod = absl::Seconds(10);
 constexpr absl::Duration kProgressPeriodOfMany = absl::Seconds(60);
 
@@ -462,44 +462,15 @@ class Decider {
     Set(kRunning, "False", waiting.reason, message);
   }
 
-  // Empty: somebody who would know of progress is heard, or nobody ever was.
-  std::string WhoIsNotHeard(const GangPods& pods) const {
-    const auto witnesses = Witnesses(pods);
-    if (!seen_.job->spec.progress_deadline_seconds || !out_.status.Is(kRunning) ||
-        witnesses.empty() || std::ranges::any_of(witnesses, [](const auto& witness) {
-          return witness.second->speaks_since.has_value();
-        })) {
-      return "";
-    }
-    return fmt::format(
-        "nobody hears of the job's progress: the agent of node {} is away, or the launcher of pod "
-        "{} "
-        "is; spec.progress.deadlineSeconds counts again when both are back (kubectl -n "
-        "asterism-agents get pods -o wide)",
-        witnesses.front().first->pod->node_name, witnesses.front().first->pod->meta.name);
-  }
-
   void TakeProgress(const GangPods& pods) {
-    std::string problem;
-    std::optional<WorkerProgress> newest;
-    for (const JobPod* job_pod : pods.present()) {
-      const WorkerReport* report = job_pod == nullptr ? nullptr : seen_.report_of(*job_pod->pod);
-      if (report == nullptr) {
-        continue;
-      }
-      if (report->progress && (!newest || report->progress->step > newest->step)) {
-        newest = report->progress;
-      }
-      if (problem.empty()) {
-        problem = report->progress_problem;
-      }
-    }
-    if (!problem.empty()) {
+    const JobProgress progress(seen_, pods, out_.status.Is(kRunning));
+    if (!progress.Problem().empty()) {
       Warn(kProgressUnreadable, "NotReadable",
-           "spec.progress.file: " + base::CutText(problem, 512));
+           "spec.progress.file: " + base::CutText(progress.Problem(), 512));
     } else {
-      Warn(kProgressUnreadable, "NotHeard", WhoIsNotHeard(pods));
+      Warn(kProgressUnreadable, "NotHeard", progress.WhoIsNotHeard());
     }
+    const std::optional<WorkerProgress>& newest = progress.Newest();
     if (!newest) {
       return;
     }
@@ -521,65 +492,15 @@ class Decider {
     }
   }
 
-  // Those that run and ever told a step, or all that run and have a launcher while none did: the
-  // others do not know how far the job is.
-  std::vector<std::pair<const JobPod*, const WorkerReport*>> Witnesses(const GangPods& pods) const {
-    std::vector<std::pair<const JobPod*, const WorkerReport*>> all;
-    std::vector<std::pair<const JobPod*, const WorkerReport*>> that_told;
-    for (const JobPod* job_pod : pods.present()) {
-      const WorkerReport* report = job_pod == nullptr ? nullptr : seen_.report_of(*job_pod->pod);
-      if (report != nullptr && !report->exit) {
-        (report->progress ? that_told : all).emplace_back(job_pod, report);
-      }
-    }
-    return that_told.empty() ? all : that_told;
-  }
-
-  // No rank told any progress for as long as the job allows. Without a launcher that speaks to its
-  // agent, and an agent that speaks to us, nobody could know: the deadline counts from when both
-  // do.
   std::optional<FirstCause> FindHang(const GangPods& pods) {
-    const auto deadline = seen_.job->spec.progress_deadline_seconds;
-    if (!deadline || !out_.status.Is(kRunning)) {
+    if (!seen_.job->spec.progress_deadline_seconds) {
       return std::nullopt;
     }
-    std::optional<base::SteadyTime> last;
-    const JobPod* speaker = nullptr;
-    std::optional<int64_t> step;
-    for (const auto& [job_pod, report] : Witnesses(pods)) {
-      if (!report->speaks_since) {
-        continue;
-      }
-      const base::SteadyTime told = std::max(report->progressed, *report->speaks_since);
-      if (!last || told > *last) {
-        last = told;
-        speaker = job_pod;
-        step = report->progress ? std::optional(report->progress->step) : std::nullopt;
-      }
+    HangLook look = JobProgress(seen_, pods, out_.status.Is(kRunning)).LookForHang();
+    if (look.look_again < absl::InfiniteDuration()) {
+      LookAgainIn(look.look_again);
     }
-    if (!last) {
-      return std::nullopt;
-    }
-    const base::SteadyTime end = *last + absl::Seconds(*deadline);
-    if (seen_.steady_now < end) {
-      LookAgainIn(end - seen_.steady_now);
-      return std::nullopt;
-    }
-    // An agent that has fallen silent may know of a step that it cannot tell.
-    if (seen_.agent_heard(speaker->pod->node_name) < end) {
-      LookAgainIn(kAgentLookPeriod);
-      return std::nullopt;
-    }
-    const std::string where =
-        step ? fmt::format("step {} was the last", *step) : std::string("no step was told");
-    return FirstCause{
-        .time = seen_.now,
-        .reason = "AppError",
-        .message = fmt::format("no progress for {} s (spec.progress.deadlineSeconds): {}",
-                               *deadline, where),
-        .rank = speaker->mark.first_rank,
-        .pod = speaker->pod->meta.name,
-        .node = speaker->pod->node_name};
+    return std::move(look.cause);
   }
 
   bool DeadlinePassed() {

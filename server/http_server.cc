@@ -70,7 +70,8 @@ absl::Status ListenError(const HttpServerOptions& options, const ErrorCode& erro
 }  // namespace
 
 HttpServerMetrics::HttpServerMetrics(base::MetricRegistry& registry)
-    : connections_(
+    : answers_{},
+      connections_(
           registry.AddGauge("asterism_http_connections", "Open HTTP connections.").With({})),
       refused_(registry
                    .AddCounter("asterism_http_connections_refused_total",

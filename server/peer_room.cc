@@ -2,25 +2,23 @@
 
 #include <netinet/in.h>
 
+#include <cstdint>
 #include <cstring>
 
 namespace asterism::server {
 
 Peer PeerOf(const sockaddr& address) {
-  Peer peer = 0;
-  if (address.sa_family == AF_INET) {
-    peer = reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr;
-  } else if (address.sa_family == AF_INET6) {
-    const in6_addr& ipv6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(&ipv6)) {
-      uint32_t ipv4 = 0;
-      std::memcpy(&ipv4, ipv6.s6_addr + 12, sizeof(ipv4));
-      peer = ipv4;
-    } else {
-      std::memcpy(&peer, ipv6.s6_addr, sizeof(peer));
-    }
+  in6_addr ipv6{};
+  if (address.sa_family == AF_INET6) {
+    ipv6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  } else if (address.sa_family == AF_INET) {
+    ipv6.s6_addr[10] = ipv6.s6_addr[11] = 0xff;
+    std::memcpy(ipv6.s6_addr + 12, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
   }
-  return peer;
+  uint64_t halves[2] = {};
+  static_assert(sizeof(halves) == sizeof(ipv6));
+  std::memcpy(halves, &ipv6, sizeof(halves));
+  return absl::MakeUint128(halves[0], halves[1]);
 }
 
 bool PeerRoom::Enter(Peer peer) {

@@ -8,7 +8,8 @@
 //   if (!room.Enter(peer)) ...     // close it
 //   room.Leave(peer);
 //
-// A peer is an IPv4 address, or the /64 of an IPv6 address, within which anybody can choose.
+// A peer is an address, of IPv6 the whole of it: networks of clouds have all nodes and pods of a
+// subnet in one /64, so that a bound for a /64 would be one for all agents together.
 //
 // Thread-safety: any thread. Cost: a lock and a look-up.
 #pragma once
@@ -16,15 +17,15 @@
 #include <sys/socket.h>
 
 #include <cstddef>
-#include <cstdint>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/numeric/int128.h"
 #include "absl/synchronization/mutex.h"
 
 namespace asterism::server {
 
-using Peer = uint64_t;  // an IPv4 address, or 64 bits of an IPv6 address
+using Peer = absl::uint128;  // an IPv6 address; those of IPv4 as ::ffff:a.b.c.d
 
 // 0 for what is no IP address.
 Peer PeerOf(const sockaddr& address);

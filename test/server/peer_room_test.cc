@@ -23,12 +23,19 @@ Peer PeerAt(const std::string& text) {
   return PeerOf(reinterpret_cast<const sockaddr&>(address));
 }
 
-TEST(PeerOf, IsAnAddressOrTheNetworkOfAHost) {
+TEST(PeerOf, IsAnAddress) {
   EXPECT_NE(PeerAt("10.0.0.1"), PeerAt("10.0.0.2"));
   EXPECT_EQ(PeerAt("10.0.0.1"), PeerAt("::ffff:10.0.0.1"));
-  EXPECT_EQ(PeerAt("fd00:1:2:3::1"), PeerAt("fd00:1:2:3:ffff::9"));
-  EXPECT_NE(PeerAt("fd00:1:2:3::1"), PeerAt("fd00:1:2:4::1"));
+  EXPECT_EQ(PeerAt("fd00:1:2:3::1"), PeerAt("fd00:1:2:3::1"));
   EXPECT_EQ(PeerOf(sockaddr{.sa_family = AF_UNIX, .sa_data = {}}), 0u);
+}
+
+// A cloud has all nodes and pods of a subnet in one /64: a thousand agents are a thousand peers.
+TEST(PeerOf, HostsOfOneNetworkAreDifferentPeers) {
+  PeerRoom room({.all_max = 4096, .each_max = 128});
+  for (int host = 1; host <= 1280; ++host) {
+    EXPECT_TRUE(room.Enter(PeerAt("fd00:1:2:3::" + std::to_string(host)))) << host;
+  }
 }
 
 TEST(PeerRoom, OnePeerCannotTakeAll) {
