@@ -9,6 +9,7 @@
 #include "asterism/v1/relay.grpc.pb.h"
 #include "base/frame_seal.h"
 #include "fmt/format.h"
+#include "grpcpp/channel.h"
 
 namespace asterism::agent {
 namespace {

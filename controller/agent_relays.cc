@@ -76,7 +76,7 @@ void AgentRelays::OnGone(uint64_t stream) {
   if (agent == agents_.end()) {
     return;
   }
-  if (agent->second.relay.has_value()) {
+  if (agent->second.relay != nullptr) {
     EndRelay(agent->second, "gone");
   }
   if (agent->second.session != 0) {
@@ -89,7 +89,7 @@ void AgentRelays::OnGone(uint64_t stream) {
 
 absl::Status AgentRelays::OnState(uint64_t stream, const v1::RelayState& state) {
   const auto agent = agents_.find(stream);
-  if (agent == agents_.end() || !agent->second.relay.has_value()) {
+  if (agent == agents_.end() || agent->second.relay == nullptr) {
     return absl::OkStatus();  // it has been dismissed meanwhile
   }
   const std::string& node = agent->second.hello.node();
@@ -123,11 +123,15 @@ void AgentRelays::OnLost(uint64_t stream, const v1::RelayLost& lost) {
   const base::SteadyTime now = dependencies_.clock.SteadyNow();
   agent->second.not_before = now + kOfferPause;
   Agent& relay = agents_.at(named->second);
+  if (!relay.relay->nodes.contains(agent->second.hello.node())) {
+    return;
+  }
   if (now - relay.relay->first_complaint > kComplaintWindow) {
     relay.relay->first_complaint = now;
-    relay.relay->complaints = 0;
+    relay.relay->complaints.clear();
   }
-  if (++relay.relay->complaints <= relay.relay->sessions.size()) {
+  relay.relay->complaints.insert(agent->second.hello.node());
+  if (relay.relay->complaints.size() <= relay.relay->sessions.size()) {
     return;
   }
   base::LogWarning("relay_dismissed",
@@ -226,7 +230,7 @@ void AgentRelays::EndSession(Sessions::iterator session) {
     agent->second.session = 0;
   }
   if (const auto relay = agents_.find(ended.relay);
-      relay != agents_.end() && relay->second.relay.has_value()) {
+      relay != agents_.end() && relay->second.relay != nullptr) {
     relay->second.relay->sessions.erase(session->first);
   }
   if (ended.number != 0) {
@@ -278,7 +282,7 @@ void AgentRelays::Plan() {
   for (const auto& [stream, agent] : agents_) {
     const RelayPlace at =
         PlaceOf(*cluster, level, agent.hello.node(), static_cast<uint32_t>(stream));
-    if (agent.relay.has_value()) {
+    if (agent.relay != nullptr) {
       relays.push_back({.at = at,
                         .stream = stream,
                         .members = agent.relay->sessions.size(),
@@ -305,7 +309,7 @@ void AgentRelays::Plan() {
 void AgentRelays::ForgetLate() {
   const base::SteadyTime now = dependencies_.clock.SteadyNow();
   for (auto& [stream, agent] : agents_) {
-    if (agent.relay.has_value() && agent.relay->address.empty() &&
+    if (agent.relay != nullptr && agent.relay->address.empty() &&
         now - agent.relay->asked > kRelayAnswerLimit) {
       agent.hello.set_may_relay(false);
       EndRelay(agent, "refused");
@@ -322,7 +326,7 @@ void AgentRelays::ForgetLate() {
 
 void AgentRelays::Appoint(uint64_t stream) {
   Agent& agent = agents_.at(stream);
-  agent.relay.emplace();
+  agent.relay = std::make_unique<Relay>();
   agent.relay->asked = dependencies_.clock.SteadyNow();
   relay_nodes_[agent.hello.node()] = stream;
   dependencies_.metrics.changes.With({"appointed"}).Add();
@@ -344,6 +348,7 @@ void AgentRelays::Offer(uint64_t stream, uint64_t relay) {
                                 .down = base::FrameSeal(key, id, base::SealDirection::kDown)});
   agent.session = id;
   through.relay->sessions.insert(id);
+  through.relay->nodes.insert(agent.hello.node());
   v1::ControllerFrame frame;
   v1::RelayOffer& offer = *frame.mutable_relay_offer();
   offer.set_relay(through.hello.node());

@@ -16,7 +16,8 @@
 // So a relay can keep back what its members say, and read it; it can say nothing for them.
 //
 // A relay goes with its stream. One that its members cannot reach, though its own stream stands,
-// is dismissed when more of them have said so within ten seconds than it still has.
+// is dismissed when more of them have said so within ten seconds than it still has. Nobody else is
+// asked, and nobody counts twice.
 //
 // Thread-safety: core executor only. Cost: a map look-up and one HMAC a frame; appointing looks at
 // agents without a relay only.
@@ -27,7 +28,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -79,14 +79,15 @@ class AgentRelays {
     std::string address;  // empty: it has not answered yet
     base::SteadyTime asked;
     std::set<uint64_t> sessions;
-    size_t complaints = 0;
+    std::set<std::string> nodes;       // whose agents were offered it
+    std::set<std::string> complaints;  // of them, since the first one
     base::SteadyTime first_complaint;
   };
   struct Agent {
     v1::AgentHello hello;
-    uint64_t session = 0;         // that it was offered; 0: none
-    base::SteadyTime not_before;  // of the next offer
-    std::optional<Relay> relay;
+    uint64_t session = 0;          // that it was offered; 0: none
+    base::SteadyTime not_before;   // of the next offer
+    std::unique_ptr<Relay> relay;  // null: it is none
   };
   struct Session {
     uint64_t relay = 0;   // stream

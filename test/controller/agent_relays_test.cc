@@ -341,6 +341,20 @@ TEST_F(AgentRelaysTest, ARelayThatMostMembersCannotReachIsDismissed) {
   EXPECT_FALSE(IsAsked(group.relay));
 }
 
+TEST_F(AgentRelaysTest, OneAgentAloneDismissesNoRelayOfOthers) {
+  Group group = MakeJoinedGroup();
+  v1::RelayLost lost;
+  lost.set_relay("node-0");
+  const uint64_t member = Attach(1);
+  const uint64_t stranger = Attach(5);
+  for (int i = 0; i < 10; ++i) {
+    relays_->OnLost(member, lost);
+    relays_->OnLost(stranger, lost);
+  }
+  EXPECT_EQ(Changes("dismissed"), 0U);
+  EXPECT_EQ(members(), 2);
+}
+
 TEST_F(AgentRelaysTest, OneThatCannotReachItsRelayStaysDirectForAWhile) {
   Group group = MakeGroup();
   v1::RelayLost lost;

@@ -31,6 +31,10 @@ def _agents(controller):
     return [int(controller.metric(f"asterism_agent{name}")) for name in ("s_attached", "_relays", "_relay_members")]
 
 
+def _healthy(cluster):
+    return cluster.controller.metric("asterism_topology_nodes", level="node", state="healthy")
+
+
 def _wait_for(cluster, wanted, what):
     cluster.wait_for(lambda: _agents(cluster.controller) == wanted, f"{what}: attached, relays and members are {wanted}")
 
@@ -41,23 +45,23 @@ def members_of_a_killed_relay_speak_through_another_and_no_capacity_is_lost(clus
     agents = Agents(cluster, relay_host="127.0.0.1")
     names = [f"gpu-{index:04}" for index in range(cluster.rig.nodes)]
     count = len(names)
-    agents.tell({names[0]: _measured()}, process="relay")
-    _wait_for(cluster, [1, 0, 0], "the first agent alone")
-    agents.tell({name: _measured() for name in names[1:]}, process="members")
-    _wait_for(cluster, [count, 1, count - 1], "all others speak through the first")
+    agents.tell({name: _measured() for name in names[:2]}, process="relay")
+    _wait_for(cluster, [2, 1, 1], "one of the first two speaks through the other")
+    agents.tell({name: _measured() for name in names[2:]}, process="members")
+    _wait_for(cluster, [count, 1, count - 1], "all others speak through the same")
     running = cluster.run_job("running", _GPUS * 4)
-    known = cluster.controller.metric("asterism_topology_nodes", level="node", state="healthy")
+    cluster.wait_for(lambda: _healthy(cluster) == count, "all nodes are measured")
 
     agents.kill("relay")
     began = time.monotonic()
-    cluster.wait_for(lambda: _agents(cluster.controller) == [count - 1, 1, count - 2], "another relay carries all that are left")
+    cluster.wait_for(lambda: _agents(cluster.controller) == [count - 2, 1, count - 3], "another relay carries all that are left")
     took = time.monotonic() - began
     require(took < _REPLACED_LIMIT_S, f"the relay was replaced after {took:.1f} s")
 
-    require_equal(cluster.controller.metric("asterism_topology_nodes", level="node", state="healthy"), known, "healthy nodes")
+    require_equal(_healthy(cluster), count, "healthy nodes")
     require_equal(cluster.controller.metric("asterism_agent_relayed_frames_refused_total"), 0, "refused frames")
     require_equal(running.state, "Running", "state of the job meanwhile")
     cluster.run_job("all-others", _GPUS * (count - 4))
-    # A new agent on the first node is a member like any other.
-    agents.tell({names[0]: _measured()}, process="again")
-    _wait_for(cluster, [count, 1, count - 1], "the first node's next agent speaks through the second relay")
+    # New agents on these two nodes are members like any other.
+    agents.tell({name: _measured() for name in names[:2]}, process="again")
+    _wait_for(cluster, [count, 1, count - 1], "the next agents of the first nodes speak through the second relay")
