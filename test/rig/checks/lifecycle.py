@@ -6,12 +6,19 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 from checks.harness import kill_9, require, wait_until
-from rig import places, programs
+from rig import places, processes, programs
 from rig.api_client import ApiClient
 
+# exit(2) of the first thread alone.
+_ENDS_BUT_FOR_A_THREAD = """
+import ctypes, platform, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+ctypes.CDLL(None).syscall({"x86_64": 60}.get(platform.machine(), 93), 0)
+"""
 _CHART_CONFIGURATION = """\
 apiVersion: v1
 kind: ConfigMap
@@ -189,6 +196,21 @@ class LifecycleChecks:
         self.harness.require_nothing_left("cut")
         return None
 
+    def dying_process_is_not_gone(self):
+        """Its first thread has ended and another one holds what it had open, as after a SIGKILL on a busy machine."""
+        child = subprocess.Popen([sys.executable, "-c", _ENDS_BUT_FOR_A_THREAD])  # pylint: disable=consider-using-with
+        pid_file = self.harness.root / "dying.pid"
+        try:
+            processes.write_pid(pid_file, child.pid)
+            state = Path(f"/proc/{child.pid}/stat")
+            wait_until(lambda: state.read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] == "Z", "its first thread ends")
+            require(processes.running_pid(pid_file) == child.pid, "a process whose threads still run counts as gone")
+        finally:
+            child.kill()
+            child.wait()
+        require(processes.running_pid(pid_file) is None, "a process that is gone counts as running")
+        pid_file.unlink()
+
     def broken_component(self):
         text = self.harness.run("up", "--name", "cut", "--component-arg", "kube-scheduler=--no-such-flag", expect=1)
         require("kube-scheduler ended" in text and "no-such-flag" in text, text)
@@ -216,6 +238,7 @@ class LifecycleChecks:
             ("down of one leaves the other alone", self.down_leaves_the_other),
             ("kubeconfigs for users and tokens", self.identities),
             ("API server and etcd: stop, start, pause, kill; the data stays", self.api_server_faults),
+            ("a process that is not gone altogether counts as running", self.dying_process_is_not_gone),
             ("up cleans after a component was killed; down leaves nothing", self.up_cleans_after_death),
             ("kill -9 of up in the middle, then up works", self.up_after_kill_9),
             ("kill -9 of up in the middle, then down leaves nothing", self.down_after_kill_9),

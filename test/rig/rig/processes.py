@@ -24,13 +24,17 @@ _children = {}
 
 
 def _start_time_and_state(pid):
-    """Start time in clock ticks and state letter from /proc, or None where there is no such process."""
+    """Start time in clock ticks and state letter from /proc, or None where there is no such process.
+
+    A process whose first thread has ended is a zombie to /proc, while others may still hold its files and ports: it is "D" then.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(")") + 2:].split()
-    return fields[19], fields[0]
+    state, threads = fields[0], int(fields[17])
+    return fields[19], "D" if state in "ZX" and threads > 1 else state
 
 
 def write_own_pid(pid_file):
