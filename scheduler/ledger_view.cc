@@ -132,22 +132,23 @@ std::vector<ExpectedEnd> Ledger::ExpectedEnds() const {
 
 int64_t Ledger::GpusOfQueue(std::string_view queue) const {
   ResourceVector sum;  // saturates
-  for (const auto& [uid, entry] : impl_->gangs) {
-    if (!entry->decided || entry->gang.queue != queue) {
+  for (const auto& [uid, held_by] : impl_->gangs) {
+    const auto& entry = *held_by;
+    if (!entry.decided || entry.gang.queue != queue) {
       continue;
     }
-    const size_t slot = entry->gang.gpu_slot;
+    const size_t slot = entry.gang.gpu_slot;
     const auto add = [&](const ResourceVector& held) {
       ResourceVector gpus;
       gpus[0] =
-          slot < kResourceSlots ? held[slot] : std::max<int64_t>(entry->gang.gpus_per_block, 0);
+          slot < kResourceSlots ? held[slot] : std::max<int64_t>(entry.gang.gpus_per_block, 0);
       sum.Add(gpus);
     };
-    for (const BlockRecord& block : entry->blocks) {
-      add(Impl::Held(*entry, block));
+    for (const BlockRecord& block : entry.blocks) {
+      add(Impl::Held(entry, block));
     }
-    for (size_t i = 0; i < entry->spares.size(); ++i) {
-      add(entry->gang.request);
+    for (size_t i = 0; i < entry.spares.size(); ++i) {
+      add(entry.gang.request);
     }
   }
   return sum[0];
