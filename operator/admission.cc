@@ -1,6 +1,7 @@
 #include "operator/admission.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -19,6 +20,9 @@ namespace {
 
 // Of etcd's 1.5 MiB; the status of a gang of 12,800 pods on scattered nodes takes about 0.4.
 constexpr size_t kJobBytesMax = 1'000'000;
+
+// What the author of a job prefers comes before what its plan would save.
+constexpr int64_t kStatedByTheAuthor = std::numeric_limits<int64_t>::max();
 
 class Admitter {
  public:
@@ -165,7 +169,8 @@ class Admitter {
       }
       out_.request.rules.push_back({.level = static_cast<size_t>(level - levels.begin()),
                                     .block_pods = block_gpus / out_.shape.gpus_per_pod,
-                                    .required = rule.required});
+                                    .required = rule.required,
+                                    .bytes_per_step = kStatedByTheAuthor});
     }
     return true;
   }
@@ -236,7 +241,8 @@ class Admitter {
           block.gpus % out_.shape.gpus_per_pod == 0) {
         rules.push_back({.level = level,
                          .block_pods = block.gpus / out_.shape.gpus_per_pod,
-                         .required = false});
+                         .required = false,
+                         .bytes_per_step = block.bytes_per_step});
       }
     }
   }

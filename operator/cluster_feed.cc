@@ -139,7 +139,7 @@ void ClusterFeed::RemoveNode(const std::string& name) {
   node_classes_.Remove(name);
   ledger_.RemoveNode(name);
   topology_.DropNode(name);
-  unhealthy_.erase(name);
+  ailing_.erase(name);
 }
 
 void ClusterFeed::CountGpus(const NodeEntry& before, const NodeEntry& after) {
@@ -176,7 +176,7 @@ void ClusterFeed::OnNode(const kube::Change<kube::Node>& change) {
     node_classes_.Remove(node.meta.name);
     ledger_.RemoveNode(node.meta.name);
     topology_.DropNode(node.meta.name);
-    unhealthy_.erase(node.meta.name);
+    ailing_.erase(node.meta.name);
     return;
   }
   // What nodes say of their health each few minutes is no news here.
@@ -193,6 +193,7 @@ void ClusterFeed::SetLedgerNode(const kube::Node& node, uint32_t node_class) {
   ledger_.SetNode({.name = node.meta.name,
                    .allocatable = ToVector(node.allocatable, resources_).amounts,
                    .usable = IsUsable(node) && !IsUnhealthy(node.meta.name),
+                   .degraded = HealthOf(node.meta.name) == topology::NodeHealth::kDegraded,
                    .product = ProductOf(node),
                    .node_class = node_class});
 }
@@ -322,30 +323,49 @@ void ClusterFeed::Refresh() {
     ledger_.SetCluster(snapshot->cluster);
   }
   if (before == nullptr || before->conditions != snapshot->conditions) {
-    CloseUnhealthy(*snapshot);
+    TakeHealth(*snapshot);
   }
 }
 
-// Holders stay; nothing new is placed.
-void ClusterFeed::CloseUnhealthy(const topology::TopologySnapshot& snapshot) {
+topology::NodeHealth ClusterFeed::HealthOf(std::string_view name) const {
+  const auto found = ailing_.find(name);
+  return found == ailing_.end() ? topology::NodeHealth::kHealthy : found->second;
+}
+
+size_t ClusterFeed::unhealthy_count() const {
+  return static_cast<size_t>(std::count_if(ailing_.begin(), ailing_.end(), [](const auto& node) {
+    return node.second == topology::NodeHealth::kUnhealthy;
+  }));
+}
+
+// Holders stay; on an unhealthy node nothing new is placed, on a degraded one what has no other
+// place.
+void ClusterFeed::TakeHealth(const topology::TopologySnapshot& snapshot) {
+  using topology::NodeHealth;
   for (size_t index = 0; index < snapshot.conditions->size(); ++index) {
     const topology::NodeId node(index);
     const std::string& name = snapshot.cluster->node_name(node);
-    const bool unhealthy = (*snapshot.conditions)[index].health == topology::NodeHealth::kUnhealthy;
+    NodeHealth health = (*snapshot.conditions)[index].health;
+    if (health != NodeHealth::kUnhealthy && health != NodeHealth::kDegraded) {
+      health = NodeHealth::kHealthy;
+    }
     const NodeEntry* entry = FindEntry(name);
-    if (entry == nullptr || unhealthy == IsUnhealthy(name)) {
+    if (entry == nullptr || health == HealthOf(name)) {
       continue;
     }
-    if (unhealthy) {
-      unhealthy_[name] = true;
+    if (health == NodeHealth::kHealthy) {
+      ailing_.erase(name);
     } else {
-      unhealthy_.erase(name);
+      ailing_[name] = health;
     }
     scheduler::NodeState state = ledger_.node_state(node);
-    state.usable = entry->usable && !unhealthy;
+    state.usable = entry->usable && health != NodeHealth::kUnhealthy;
+    state.degraded = health == NodeHealth::kDegraded;
     ledger_.SetNode(state);
-    base::LogWarning("node_health",
-                     {{"node", name}, {"health", unhealthy ? "unhealthy" : "fit again"}});
+    base::LogWarning("node_health", {{"node", name},
+                                     {"health", health == NodeHealth::kUnhealthy  ? "unhealthy"
+                                                : health == NodeHealth::kDegraded ? "degraded"
+                                                                                  : "fit again"}});
   }
 }
 

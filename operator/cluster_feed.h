@@ -113,8 +113,10 @@ class ClusterFeed {
   // Belongs to the model: it has GPUs and matches the selector.
   bool IsGpuNode(std::string_view name) const;
   // Measured as unfit for a new gang.
-  bool IsUnhealthy(std::string_view name) const { return unhealthy_.contains(name); }
-  size_t unhealthy_count() const { return unhealthy_.size(); }
+  bool IsUnhealthy(std::string_view name) const {
+    return HealthOf(name) == topology::NodeHealth::kUnhealthy;
+  }
+  size_t unhealthy_count() const;
   // Closed to other schedulers by the taint kManagedTaint.
   bool IsClosed(std::string_view name) const;
   // Closed, Ready and not cordoned, and neither its labels nor its taints are against the template:
@@ -152,7 +154,9 @@ class ClusterFeed {
   void PutPod(const kube::Shared<kube::Pod>& pod);
   std::vector<int64_t> GpusOf(const kube::ResourceAmounts& amounts) const;
   topology::LabelledNode LabelledNodeOf(const kube::Node& node) const;
-  void CloseUnhealthy(const topology::TopologySnapshot& snapshot);
+  void TakeHealth(const topology::TopologySnapshot& snapshot);
+  // kHealthy where nobody says otherwise.
+  topology::NodeHealth HealthOf(std::string_view name) const;
 
   const Options options_;
   base::SnapshotCell<scheduler::LedgerView>& cell_;
@@ -168,7 +172,7 @@ class ClusterFeed {
   std::vector<topology::NodeReport> reports_;  // for the next Refresh
   absl::Time reports_time_;
   std::shared_ptr<const topology::TopologySnapshot> taken_;  // what the ledger knows
-  base::StringMap<bool> unhealthy_;                          // a set: nodes that take no new gang
+  base::StringMap<topology::NodeHealth> ailing_;             // nodes that are unhealthy or degraded
 };
 
 }  // namespace asterism::operators

@@ -109,10 +109,12 @@ double Thousandths(double value) {
   return std::round(value * 1000) / 1000;
 }
 
-// For each level above the pod the largest groups of consecutive ranks that it can hold.
+// For each level above the pod the largest groups of consecutive ranks that it can hold, with what
+// the groups send that fit into such a block and into no smaller one.
 std::vector<PlanBlock> BlocksOfPlan(const planner::PlanAnswer& answer,
                                     const planner::ClusterSpec& cluster, int64_t gpus) {
   std::vector<PlanBlock> blocks;
+  int64_t inner = cluster.levels[0].gpus;
   for (size_t level = 1; level < cluster.levels.size(); ++level) {
     const int64_t pod = cluster.levels[0].gpus;
     int64_t largest = 0;
@@ -123,7 +125,13 @@ std::vector<PlanBlock> BlocksOfPlan(const planner::PlanAnswer& answer,
       largest = fits ? std::max(largest, span) : largest;
     }
     if (largest > 0) {
-      blocks.push_back({cluster.levels[level].name, largest});
+      double bytes = 0;
+      for (const planner::GroupTraffic& group : answer.groups) {
+        const int64_t span = group.ranks * group.stride;
+        bytes += span > inner && span <= largest ? group.bytes_per_step : 0;
+      }
+      blocks.push_back({cluster.levels[level].name, largest, WholeBytes(bytes)});
+      inner = largest;
     }
   }
   return blocks;

@@ -238,6 +238,8 @@ struct PlanVariable {
 struct PlanBlock {
   std::string level;
   int64_t gpus = 0;
+  // That a GPU sends inside such a block, and out of domains of the level where it is split.
+  int64_t bytes_per_step = 0;
 
   bool operator==(const PlanBlock&) const = default;
 };

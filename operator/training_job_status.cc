@@ -150,7 +150,8 @@ PlanStatus ParsePlan(const JsonFields& fields) {
   plan.file_name = StringOf(file, "name");
   plan.file_text = StringOf(file, "content");
   for (const JsonFields& block : fields.Objects("blocks", kLevelsMax)) {
-    plan.blocks.push_back({StringOf(block, "level"), CountOf(block, "gpus")});
+    plan.blocks.push_back(
+        {StringOf(block, "level"), CountOf(block, "gpus"), LongOf(block, "bytesPerStep")});
   }
   plan.tables_version = StringOf(fields, "tablesVersion");
   return plan;
@@ -318,7 +319,8 @@ json PlanJson(const PlanStatus& plan) {
     part["file"] = {{"name", plan.file_name}, {"content", plan.file_text}};
   }
   for (const PlanBlock& block : plan.blocks) {
-    part["blocks"].push_back({{"level", block.level}, {"gpus", block.gpus}});
+    json& entry = part["blocks"].emplace_back(json{{"level", block.level}, {"gpus", block.gpus}});
+    Put(entry, "bytesPerStep", block.bytes_per_step);
   }
   Put(part, "tablesVersion", plan.tables_version, kNameBytesMax);
   return part;

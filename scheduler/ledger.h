@@ -48,6 +48,8 @@ struct NodeState {
   ResourceVector allocatable;
   // False: cordoned, not Ready, or tainted for everybody. Holders stay, nothing new is placed.
   bool usable = true;
+  // Its hardware works in part: it is placed on where there is nothing else.
+  bool degraded = false;
   std::string product;  // GPU product, empty when not known
   // Nodes of equal class accept and refuse the same pod templates (labels and taints that selectors
   // and tolerations can see). The edge gives classes out; requests carry a bitmap over them.
@@ -193,6 +195,8 @@ class Ledger {
   // Columns by NodeId for scans over all nodes; valid until the next change.
   std::span<const int64_t> FreeColumn(size_t slot) const;  // as Free(node)[slot]
   std::span<const uint8_t> PlaceableColumn() const;        // 1: known and usable
+  // 1: degraded. Empty where no node of the model is.
+  std::span<const uint8_t> DegradedColumn() const;
   std::span<const uint32_t> NodeClassColumn() const;
   static constexpr uint32_t kNoProduct = 0xffffffff;  // of a node that SetNode did not tell about
   std::span<const uint32_t> ProductColumn() const;    // index into product_names(), or kNoProduct

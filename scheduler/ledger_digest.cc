@@ -72,6 +72,7 @@ void AddRows(Fnv& hash, const AmountHasher& amounts, const LedgerRows& rows) {
     hash.Add(row->state.name);
     hash.Add(int64_t{row->known});
     hash.Add(int64_t{row->state.usable});
+    hash.Add(int64_t{row->state.degraded});
     hash.Add(row->state.product);
     hash.Add(int64_t{row->state.node_class});
     amounts.Add(hash, row->state.allocatable);

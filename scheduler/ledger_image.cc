@@ -15,7 +15,8 @@ LedgerImage::LedgerImage(const Ledger& ledger)
                     .node_class = state.node_class,
                     .product = ledger.ProductColumn()[index],
                     .known = ledger.ProductColumn()[index] != Ledger::kNoProduct,
-                    .usable = state.usable};
+                    .usable = state.usable,
+                    .degraded = state.degraded};
   }
   for (size_t slot = 0; slot < ledger.resource_count(); ++slot) {
     resource_names.push_back(ledger.resource_name(slot));
@@ -50,6 +51,7 @@ ImageLedger::ImageLedger(const LedgerImage& image) : ledger_(table_) {
     ledger_.SetNode({.name = name,
                      .allocatable = node.allocatable,
                      .usable = node.usable,
+                     .degraded = node.degraded,
                      .product = image.product_names[node.product],
                      .node_class = node.node_class});
     if (node.used != ResourceVector()) {

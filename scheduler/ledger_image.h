@@ -34,6 +34,7 @@ struct ImageNode {
   uint32_t product = Ledger::kNoProduct;  // index into product_names
   bool known = false;                     // false: in the model, and nothing else is known of it
   bool usable = false;
+  bool degraded = false;
 };
 
 // What is held on a node.

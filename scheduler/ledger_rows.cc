@@ -39,6 +39,8 @@ void LedgerRows::SetCluster(std::shared_ptr<const topology::Cluster> cluster) {
     column.assign(count, 0);
   }
   placeable_.assign(count, 0);
+  degraded_.assign(count, 0);
+  degraded_nodes_ = 0;
   node_class_.assign(count, 0);
   product_.assign(count, kNoProduct);
   product_names_.clear();
@@ -157,6 +159,9 @@ void LedgerRows::RefreshColumns(const Row& row) {
     free_[slot][index] = row.state.allocatable[slot] - row.used[slot];
   }
   placeable_[index] = row.known && row.state.usable ? 1 : 0;
+  const uint8_t degraded = row.known && row.state.degraded ? 1 : 0;
+  degraded_nodes_ = degraded_nodes_ + degraded - degraded_[index];
+  degraded_[index] = degraded;
   node_class_[index] = row.state.node_class;
   SetProduct(index, row.known ? &row.state.product : nullptr);
 }

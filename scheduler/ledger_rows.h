@@ -72,6 +72,9 @@ class LedgerRows {
   size_t node_count() const { return place_of_node_.size(); }
   std::span<const int64_t> free(size_t slot) const { return free_[slot]; }
   std::span<const uint8_t> placeable() const { return placeable_; }
+  std::span<const uint8_t> degraded() const {
+    return degraded_nodes_ == 0 ? std::span<const uint8_t>() : degraded_;
+  }
   std::span<const uint32_t> node_class() const { return node_class_; }
   std::span<const uint32_t> product() const { return product_; }
   const std::vector<std::string>& product_names() const { return product_names_; }
@@ -96,6 +99,8 @@ class LedgerRows {
   // Columns by NodeId.
   std::array<std::vector<int64_t>, kResourceSlots> free_;
   std::vector<uint8_t> placeable_;
+  std::vector<uint8_t> degraded_;
+  size_t degraded_nodes_ = 0;
   std::vector<uint32_t> node_class_;
   std::vector<uint32_t> product_;
   std::vector<std::string> product_names_;  // of the nodes of the model, no others

@@ -202,6 +202,10 @@ std::span<const uint8_t> Ledger::PlaceableColumn() const {
   return impl_->rows.placeable();
 }
 
+std::span<const uint8_t> Ledger::DegradedColumn() const {
+  return impl_->rows.degraded();
+}
+
 std::span<const uint32_t> Ledger::NodeClassColumn() const {
   return impl_->rows.node_class();
 }

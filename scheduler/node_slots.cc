@@ -113,6 +113,23 @@ void NodeSlots::SubtractKept(const PlacementRequest& request, const Ledger& ledg
   }
 }
 
+void NodeSlots::FindDegraded(const Ledger& ledger) {
+  const std::span<const uint8_t> degraded = ledger.DegradedColumn();
+  for (uint32_t node = 0; node < degraded.size(); ++node) {
+    if (degraded[node] != 0 && all_slots_[node] > 0) {
+      degraded_.push_back({node, all_slots_[node], all_room_[node]});
+    }
+  }
+}
+
+void NodeSlots::OpenDegraded(size_t count) {
+  for (size_t i = 0; i < degraded_.size(); ++i) {
+    const Degraded& each = degraded_[i];
+    all_slots_[each.node] = i < count ? each.slots : 0;
+    all_room_[each.node] = i < count ? each.room : 0;
+  }
+}
+
 void NodeSlots::ScanFree(const PlacementRequest& request, const Ledger& ledger,
                          std::span<const ExpectedEnd> ended) {
   ScanAmounts(request, ledger);
@@ -120,11 +137,14 @@ void NodeSlots::ScanFree(const PlacementRequest& request, const Ledger& ledger,
   AddHeld(request, ledger, ended);
   DropNodes(request, ledger, false);
   SubtractKept(request, ledger);
+  degraded_.clear();
+  FindDegraded(ledger);
 }
 
 void NodeSlots::ScanRepaired(const PlacementRequest& request, const Ledger& ledger) {
   ScanAmounts(request, ledger);
   ScanRoom(request, ledger);
+  degraded_.clear();
   AddHeld(request, ledger, {});
   DropNodes(request, ledger, true);
   SubtractKept(request, ledger);
@@ -132,6 +152,7 @@ void NodeSlots::ScanRepaired(const PlacementRequest& request, const Ledger& ledg
 
 void NodeSlots::ScanEmpty(const PlacementRequest& request, const Ledger& ledger) {
   const std::span<const uint32_t> classes = ledger.NodeClassColumn();
+  degraded_.clear();
   all_slots_.assign(ledger.node_count(), 0);
   all_room_.assign(ledger.node_count(), 0);
   for (size_t i = 0; i < all_slots_.size(); ++i) {

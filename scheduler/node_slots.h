@@ -37,6 +37,11 @@ class NodeSlots {
   // As ScanFree, nodes that are not usable included: to tell what a repair would change.
   void ScanRepaired(const PlacementRequest& request, const Ledger& ledger);
 
+  // Of the degraded nodes with room, in their order, only the first `count` may be used from now
+  // on. A scan leaves all of them open.
+  void OpenDegraded(size_t count);
+  size_t degraded_count() const { return degraded_.size(); }
+
   // `product` is an index into ledger.product_names().
   void Select(const Ledger& ledger, uint32_t product, std::span<const LevelRule> rules);
 
@@ -54,6 +59,7 @@ class NodeSlots {
   void AddHeld(const PlacementRequest& request, const Ledger& ledger,
                std::span<const ExpectedEnd> ended);
   void DropNodes(const PlacementRequest& request, const Ledger& ledger, bool unusable_too);
+  void FindDegraded(const Ledger& ledger);
   void SubtractKept(const PlacementRequest& request, const Ledger& ledger);
 
   std::vector<int64_t> all_slots_;
@@ -62,6 +68,13 @@ class NodeSlots {
   bool narrowed_ = false;
   std::vector<int64_t> slots_;
   std::vector<int64_t> room_;
+
+  struct Degraded {
+    uint32_t node = 0;
+    int64_t slots = 0;
+    int64_t room = 0;
+  };
+  std::vector<Degraded> degraded_;
 
   struct Held {
     uint32_t node = 0;

@@ -30,6 +30,9 @@ struct LevelRule {
   size_t level = 0;
   int64_t block_pods = 1;
   bool required = true;  // false: preferred, given up when there is no room
+  // Of a preferred one: what a GPU would send out of the domains of `level` in a step if the rule
+  // is given up. The rule that saves most is kept first; of equals the innermost.
+  int64_t bytes_per_step = 0;
 
   bool operator==(const LevelRule&) const = default;
 };

@@ -10,10 +10,18 @@ namespace {
 
 constexpr int64_t kNoCap = std::numeric_limits<int64_t>::max();
 
-// Behind those of the same level. (std::stable_sort would allocate.)
-void InsertByLevel(const LevelRule& rule, std::vector<LevelRule>& rules) {
+// Whether `left` is kept before `right`. Traffic counts for preferred rules only.
+bool Precedes(const LevelRule& left, const LevelRule& right) {
+  if (!left.required && left.bytes_per_step != right.bytes_per_step) {
+    return left.bytes_per_step > right.bytes_per_step;
+  }
+  return left.level < right.level;
+}
+
+// Behind those that are equal. (std::stable_sort would allocate.)
+void Insert(const LevelRule& rule, std::vector<LevelRule>& rules) {
   rules.push_back(rule);
-  for (size_t i = rules.size() - 1; i > 0 && rules[i].level < rules[i - 1].level; --i) {
+  for (size_t i = rules.size() - 1; i > 0 && Precedes(rules[i], rules[i - 1]); --i) {
     std::swap(rules[i], rules[i - 1]);
   }
 }
@@ -29,7 +37,7 @@ void PlacementEngine::Prepare(const PlacementRequest& request, const Ledger& led
   preferred_.clear();
   for (const LevelRule& rule : request.rules) {
     if (rule.level < tree_.levels()) {
-      InsertByLevel(rule, rule.required ? required_ : preferred_);
+      Insert(rule, rule.required ? required_ : preferred_);
     }
   }
   caps_.clear();
@@ -182,6 +190,27 @@ bool PlacementEngine::IsBetter(const Candidate& candidate, const Candidate& best
 }
 
 bool PlacementEngine::Choose() {
+  const size_t degraded = slots_.degraded_count();
+  if (degraded == 0) {
+    return ChooseProduct();
+  }
+  // The more are open, the more fits: the least number that does is found by halves.
+  size_t too_few = 0;
+  size_t enough = degraded;
+  slots_.OpenDegraded(0);
+  if (FitsRequired(request_->pods)) {
+    enough = 0;
+  }
+  while (enough > 0 && too_few + 1 < enough) {
+    const size_t half = too_few + (enough - too_few) / 2;
+    slots_.OpenDegraded(half);
+    (FitsRequired(request_->pods) ? enough : too_few) = half;
+  }
+  slots_.OpenDegraded(enough);
+  return ChooseProduct();
+}
+
+bool PlacementEngine::ChooseProduct() {
   bool found = false;
   bool best_is_loaded = false;
   for (const uint32_t product : products_) {
@@ -268,6 +297,13 @@ bool PlacementEngine::Assign(Placed& placed) {
       placed.spares.push_back(ledger_->cluster().FindNode(name));
     }
     spares_.Choose(tree_, slots_.slots(), placed.nodes, request_->spares, placed.spares);
+    if (slots_.degraded_count() > 0 &&
+        static_cast<int64_t>(placed.spares.size()) < request_->spares) {
+      placed.spares.resize(request_->spares_kept.size());
+      slots_.OpenDegraded(slots_.degraded_count());
+      slots_.Select(*ledger_, best_.product, {});
+      spares_.Choose(tree_, slots_.slots(), placed.nodes, request_->spares, placed.spares);
+    }
   }
   placed.product = ledger_->product_names()[best_.product];
   meter_.Measure(ledger_->cluster(), placed.nodes, placed.levels);

@@ -8,10 +8,15 @@
 //
 // Products are tried one by one, since a gang has one; the best is the one that keeps the most
 // valuable preferred rules, then crosses the fewest levels, then leaves the least room.
-// Preferred rules are kept from the innermost level outwards, where the traffic of a gang is
-// heaviest: each is kept if it can hold together with those kept before it. So what is given up
-// first is the outermost. A gang that gave one up still uses as few domains of that level as it
+// Preferred rules are kept in the order of the traffic that they save; where that is not known or
+// equal from the innermost level outwards, where the traffic of a gang is heaviest. Each is kept if
+// it can hold together with those kept before it. So what is given up first is the outermost, or
+// what costs least. A gang that gave one up still uses as few domains of that level as it
 // can, even where that costs more of the outer ones. kPack does the same for nodes.
+//
+// Degraded nodes are used where the gang, with its required rules, does not fit without them, and
+// no more of them than it needs: the first so many, in their order. A rule that is only preferred
+// is given up before that.
 //
 // Thread-safety: none; keep one a thread. Cost: O(nodes x levels) for each product and rule set.
 #pragma once
@@ -57,7 +62,7 @@ class PlacementEngine {
 
   // Products the gang may have, the preferred first: indices into ledger.product_names().
   const std::vector<uint32_t>& products() const { return products_; }
-  // Sorted by level.
+  // Sorted by level; the preferred ones by what they save first.
   const std::vector<LevelRule>& required_rules() const { return required_; }
   const std::vector<LevelRule>& preferred_rules() const { return preferred_; }
   const PlacementTree& tree() const { return tree_; }
@@ -80,6 +85,7 @@ class PlacementEngine {
 
   void LoadKept();
   void LoadProducts();
+  bool ChooseProduct();
   bool ChooseRules(Candidate& candidate);
   bool FindDomain(Candidate& candidate);
   bool Distribute();

@@ -239,6 +239,23 @@ TEST_F(LiveTopologyTest, AnUnhealthyNodeTakesNoNewGangUntilItIsFitOrItsAgentIsSi
   EXPECT_TRUE(cluster_.RunUntil([&] { return cluster_.StateOf("whole") == "Running"; }));
 }
 
+TEST_F(LiveTopologyTest, ADegradedNodeIsTheLastChoice) {
+  Begin();
+  TellAll();
+  Tell(0, Measured(0, UuidOf(0), 2));
+  cluster_.Run(absl::Seconds(15));
+  ASSERT_THAT(cluster_.registry("a").Expose(),
+              HasSubstr("asterism_topology_nodes{level=\"node\",state=\"degraded\"} 1"));
+  cluster_.CreateJob("most", 8 * (kNodes - 1));
+  ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.StateOf("most") == "Running"; }));
+  for (const auto& [name, pod] : cluster_.PodsOf("most")) {
+    EXPECT_NE(pod["spec"]["nodeName"], NodeName(0)) << name;
+  }
+  cluster_.CreateJob("last", 8);
+  ASSERT_TRUE(cluster_.RunUntil([&] { return cluster_.StateOf("last") == "Running"; }));
+  EXPECT_EQ(cluster_.PodsOf("last").begin()->second["spec"]["nodeName"], NodeName(0));
+}
+
 TEST_F(LiveTopologyTest, ASilentAgentTakesNothingAway) {
   Begin();
   TellAll();

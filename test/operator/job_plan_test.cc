@@ -162,6 +162,12 @@ TEST(JobPlan, GroupsThatLeaveThePodStayInOneDomain) {
   EXPECT_EQ(answer.plan.blocks[0].level, "supernode");
   EXPECT_EQ(answer.plan.blocks[0].gpus % 8, 0);
   EXPECT_LE(answer.plan.blocks[0].gpus, 32);
+  // Tensor groups of two pods: the activations of every layer, twice there and back.
+  EXPECT_GT(answer.plan.blocks[0].bytes_per_step, int64_t{1} << 30);
+  for (size_t i = 1; i < answer.plan.blocks.size(); ++i) {
+    EXPECT_LT(answer.plan.blocks[i].bytes_per_step, answer.plan.blocks[0].bytes_per_step)
+        << "what goes out further is less";
+  }
 }
 
 TEST(JobPlan, ExpertsHaveTheirDegrees) {

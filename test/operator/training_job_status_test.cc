@@ -78,7 +78,7 @@ TrainingJobStatus FullStatus() {
                  .variables = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}},
                  .file_name = "deepspeed.json",
                  .file_text = "{}\n",
-                 .blocks = {{"supernode", 32}},
+                 .blocks = {{"supernode", 32, 1'000'000'000'000}},
                  .tables_version = "2026-11-30"};
   status.restarts = {.count = 2,
                      .counted = 1,
@@ -138,7 +138,8 @@ TEST(StatusApplyBody, HasTheNamesOfTheApi) {
         "boundBy": "products", "arguments": ["--micro-batch-size", "2"],
         "environment": [{"name": "CUDA_DEVICE_MAX_CONNECTIONS", "value": "1"}],
         "file": {"name": "deepspeed.json", "content": "{}\n"},
-        "blocks": [{"level": "supernode", "gpus": 32}], "tablesVersion": "2026-11-30"},
+        "blocks": [{"level": "supernode", "gpus": 32, "bytesPerStep": 1000000000000}],
+        "tablesVersion": "2026-11-30"},
       "restarts": {"count": 2, "counted": 1, "last": {
         "time": "2026-01-01T00:00:00.123456Z", "reason": "AppError",
         "message": "rank 8 (pod x on gpu-0009) exited with code 3", "rank": 8, "pod": "x",

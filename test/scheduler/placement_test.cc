@@ -117,6 +117,22 @@ TEST(Placement, PreferredRulesAreGivenUpFromTheOutside) {
   EXPECT_THAT(cluster.Names(Place(request, cluster.ledger())), ElementsAre("n0", "n0", "n1", "n1"));
 }
 
+TEST(Placement, ThePreferenceThatSavesMostTrafficIsKeptFirst) {
+  // The first leaf has room for four, one a node; the two others for a pair each.
+  TestCluster cluster = LeafCluster({4, 1, 1}, 4);
+  for (const char* name : {"n0", "n1", "n2", "n3"}) {
+    cluster.Occupy(name, 2);
+  }
+  PlacementRequest request = cluster.Request(4, 2);
+  request.rules = {{1, 4, false}, {0, 2, false}};
+  EXPECT_THAT(cluster.Names(Place(request, cluster.ledger())), ElementsAre("n4", "n4", "n5", "n5"));
+  request.rules[0].bytes_per_step = 1'000'000'000;
+  request.rules[1].bytes_per_step = 1'000;
+  EXPECT_THAT(cluster.Names(Place(request, cluster.ledger())), ElementsAre("n0", "n1", "n2", "n3"));
+  request.rules[1].bytes_per_step = 2'000'000'000;
+  EXPECT_THAT(cluster.Names(Place(request, cluster.ledger())), ElementsAre("n4", "n4", "n5", "n5"));
+}
+
 TEST(Placement, UnnamedDomainsServeOnlyGangsThatDoNotAskForTheLevel) {
   TestCluster cluster(kLeafLevels, 8);
   cluster.AddNode("n1", {"L1"});

@@ -81,8 +81,11 @@ def a_measured_link_that_goes_down_is_told_in_every_way(cluster):
     require("nvlink-link-down" in doctor and "gpu-0003" in doctor, doctor)
     cluster.wait_for(lambda: "NvlinkLinkDown" in cluster.rig.kubectl("get", "events", "-A", "--field-selector", "involvedObject.name=gpu-0003"),
                      "the node has an event")
-    # It is shown and not taken away.
+    # It is shown, the last choice, and not taken away.
     require_equal(cluster.controller.metric("asterism_topology_nodes", level="node", state="degraded"), 1, "degraded nodes")
+    most = cluster.run_job("most", 8 * (cluster.rig.nodes - 1))
+    require("gpu-0003" not in most.nodes(), "a gang that fits without it is on the degraded node")
+    most.delete().wait_gone()
     cluster.run_job("all", 8 * cluster.rig.nodes)
 
 
