@@ -22,11 +22,14 @@ constexpr absl::Duration kRetryMax = absl::Seconds(10);
 constexpr absl::Duration kCrowdedRetryMax = absl::Seconds(60);
 // In which the members of a relay that has died come back, a handshake of 2 ms each.
 constexpr absl::Duration kReturnSpread = absl::Milliseconds(300);
-constexpr absl::Duration kJoinLimit = absl::Seconds(3);
+// Its own stream is in use until then, so there is no haste.
+constexpr absl::Duration kJoinLimit = absl::Seconds(10);
 // How long a beat of a member waits for others, so that they are one message.
 constexpr absl::Duration kBeatHold = absl::Seconds(2);
-// A relay that does not answer for this long, after as long a silence, is gone.
+// A relay is gone that does not answer a ping for so long; nodes whose cores are all busy answer
+// late.
 constexpr int kRelayPingMilliseconds = 2'000;
+constexpr int kRelayAnswerMilliseconds = 5'000;
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
     const ControllerLinkOptions& options) {
@@ -255,7 +258,7 @@ void ControllerLink::OnOffer(const v1::RelayOffer& offer) {
   auto channel =
       grpc::CreateCustomChannel(offer.address(), *credentials,
                                 ArgumentsOf(options_.authority_path.empty() ? "" : kAgentName,
-                                            kRelayPingMilliseconds, kRelayPingMilliseconds));
+                                            kRelayPingMilliseconds, kRelayAnswerMilliseconds));
   next_.number = ++last_number_;
   Begin(next_, ControllerStream::Relayed(ListenerOf(next_.number), channel, offer), offer.relay());
   channel_ = std::move(channel);

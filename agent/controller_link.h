@@ -15,7 +15,7 @@
 // room.
 //
 // The stream of its own ends when the controller has answered through the relay. A relay that dies,
-// or answers no ping for 4 s, is left at once: within 0.3 s, so that its members do not all come in
+// or answers no ping for 7 s, is left at once: within 0.3 s, so that its members do not all come in
 // one moment, the agent connects to the controller again and says so.
 //
 // Made a relay by the controller, it carries the frames of its members (relay_port.h): beats wait

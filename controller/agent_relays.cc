@@ -19,7 +19,7 @@ constexpr absl::Duration kPlanSettle = absl::Milliseconds(50);
 // What waits for time to pass is looked at this often.
 constexpr absl::Duration kPlanPeriod = absl::Seconds(1);
 constexpr absl::Duration kRelayAnswerLimit = absl::Seconds(5);
-constexpr absl::Duration kJoinLimit = absl::Seconds(10);
+constexpr absl::Duration kJoinLimit = absl::Seconds(15);
 // An agent that cannot reach its relay is not offered one for this long.
 constexpr absl::Duration kOfferPause = absl::Seconds(60);
 constexpr absl::Duration kComplaintWindow = absl::Seconds(10);

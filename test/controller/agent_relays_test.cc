@@ -369,7 +369,7 @@ TEST_F(AgentRelaysTest, OneThatCannotReachItsRelayStaysDirectForAWhile) {
 
 TEST_F(AgentRelaysTest, AnOfferThatNobodyTakesEnds) {
   Group group = MakeGroup();
-  core_.RunFor(absl::Seconds(12));
+  core_.RunFor(absl::Seconds(17));
   ASSERT_TRUE(Say(group.relay, group.ends[0].Seal(HelloOf("node-1"))).ok());
   EXPECT_TRUE(SentAway(group.relay, group.ends[0].session));
 }

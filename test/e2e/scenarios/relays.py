@@ -8,7 +8,7 @@ from harness.scenario import scenario
 
 _GPUS = 8
 # The budget is a second on a quiet machine, which test/bench/run heartbeats measures.
-_REPLACED_LIMIT_S = 10
+_REPLACED_LIMIT_S = 30
 
 
 def _measured():
