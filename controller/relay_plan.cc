@@ -124,6 +124,9 @@ RelayPlace PlaceOf(const topology::Cluster& cluster, size_t level, std::string_v
   if (!id.valid()) {
     return {.domain = kElsewhere, .place = otherwise};
   }
+  if (level == 0) {
+    return {.domain = kElsewhere, .place = static_cast<uint32_t>(id.index())};
+  }
   const topology::DomainId domain = cluster.DomainOf(level, id);
   if (!cluster.named(level, domain)) {
     return {.domain = kElsewhere, .place = otherwise};

@@ -64,11 +64,12 @@ RelayPlan PlanRelays(std::vector<DirectAgent> agents, std::vector<KnownRelay> re
                      size_t members_max);
 
 // The level whose domains have relays of their own: the one of that name; empty, or there is none:
-// the innermost above the node whose domains have `nodes_min` nodes on average, else the last.
+// the innermost above the node whose domains have `nodes_min` nodes on average, else the last. 0:
+// there is no level above the node.
 size_t RelayLevel(const topology::Cluster& cluster, std::string_view name, size_t nodes_min);
 
 // Nodes that the model does not know, or does not know the domain of, are together in one more
-// domain, at the place `otherwise`.
+// domain, at the place `otherwise`. With level 0 all nodes are in that domain.
 RelayPlace PlaceOf(const topology::Cluster& cluster, size_t level, std::string_view node,
                    uint32_t otherwise);
 

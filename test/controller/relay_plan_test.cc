@@ -160,6 +160,14 @@ TEST(RelayPlan, TheLevelIsTheInnermostWithLargeDomainsUnlessItIsNamed) {
   EXPECT_EQ(RelayLevel(ClusterOf(3, 1), "", 16), 2U);
 }
 
+TEST(RelayPlan, WithoutALevelAboveTheNodeAllNodesAreTogether) {
+  const topology::Cluster cluster =
+      *topology::BuildCluster({"node"}, {{.name = "node-0"}, {.name = "node-1"}});
+  EXPECT_EQ(RelayLevel(cluster, "", 16), 0U);
+  EXPECT_EQ(PlaceOf(cluster, 0, "node-0", 77).domain, PlaceOf(cluster, 0, "node-1", 77).domain);
+  EXPECT_NE(PlaceOf(cluster, 0, "node-0", 77).place, PlaceOf(cluster, 0, "node-1", 77).place);
+}
+
 TEST(RelayPlan, NodesThatNobodyKnowsTheDomainOfAreTogether) {
   const topology::Cluster cluster = ClusterOf(8, 4);
   const RelayPlace known = PlaceOf(cluster, 1, "node-005", 77);
