@@ -1,6 +1,7 @@
 """The second half of the demo: real nodes on this machine, the chart's own pods on them, and a small job that really trains."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -56,6 +57,8 @@ def show():
     except Failed as error:
         print(f"   The real half of the demo does not run: {error}\n")
         return
+    finally:
+        shutil.rmtree(cluster.scratch, ignore_errors=True)
     _show_topology(cluster)
     _show_training(cluster, job, status)
 

@@ -1,6 +1,7 @@
 """The part of `up` that makes the real layer: network, nodes, CoreDNS."""
 
 import os
+import shutil
 
 from rig import components, kubeconfigs
 from rig.real import addresses, cluster_dns, footprint, images, node_files, nodes
@@ -20,8 +21,10 @@ class RealLayer:
     def make_network(self):
         with addresses.choosing():
             plan = addresses.choose(str(self._rig.folder))
+            # Of the rig's own: who gave the folder may take it away.
+            pci = self._options.real_pci and shutil.copytree(self._options.real_pci, self._rig / "pci", symlinks=True, dirs_exist_ok=True)
             self.settings = nodes.Settings(plan.index, self._options.real_nodes, self._options.gpus, self._options.real_nodes_per_supernode,
-                                           components.lease_duration(self._options), self._options.real_pci)
+                                           components.lease_duration(self._options), str(pci))
             self.nodes = nodes.RealNodes(self._rig, self.settings)
             self.nodes.start_switch()
 
