@@ -133,7 +133,7 @@ absl::Status ControllerLink::Open() {
   channel_ = std::move(channel);
   // The same timer as for the beat: one of the two is due.
   beat_timer_.Start(kWelcomeLimit, [this, number = way_.number] {
-    OnEnd(number, "the controller does not answer", StreamEnd::kLost);
+    OnEnd(number, "the controller does not answer", false);
   });
   return absl::OkStatus();
 }
@@ -141,24 +141,24 @@ absl::Status ControllerLink::Open() {
 // The number guards against a late word of an earlier stream; the owner stops the executor before
 // it ends the link.
 ControllerStream::Listener ControllerLink::ListenerOf(uint64_t number) {
-  return {
-      .executor = &executor_,
-      .on_frame = [this, number](const v1::ControllerFrame& frame) { OnFrame(number, frame); },
-      .on_written =
-          [this, number] {
-            if (Way* way = Find(number); way != nullptr) {
-              way->writing = false;
-              SendNext();
-            }
-          },
-      .on_broken =
-          [this, number] {
-            if (Way* way = Find(number); way != nullptr) {
-              way->broken = true;
-              way->stream->Abandon();
-            }
-          },
-      .on_end = [this, number](const std::string& why, StreamEnd end) { OnEnd(number, why, end); }};
+  return {.executor = &executor_,
+          .on_frame = [this, number](const v1::ControllerFrame& frame) { OnFrame(number, frame); },
+          .on_written =
+              [this, number] {
+                if (Way* way = Find(number); way != nullptr) {
+                  way->writing = false;
+                  SendNext();
+                }
+              },
+          .on_broken =
+              [this, number] {
+                if (Way* way = Find(number); way != nullptr) {
+                  way->broken = true;
+                  way->stream->Abandon();
+                }
+              },
+          .on_end = [this, number](const std::string& why,
+                                   bool crowded) { OnEnd(number, why, crowded); }};
 }
 
 // gRPC 1.51 ends its callback threads with the last channel that uses them, and while they end one
@@ -263,7 +263,7 @@ void ControllerLink::OnOffer(const v1::RelayOffer& offer) {
   Begin(next_, ControllerStream::Relayed(ListenerOf(next_.number), channel, offer), offer.relay());
   channel_ = std::move(channel);
   join_timer_.Start(kJoinLimit, [this, number = next_.number] {
-    OnEnd(number, "no answer comes through the relay", StreamEnd::kLost);
+    OnEnd(number, "no answer comes through the relay", false);
   });
 }
 
@@ -352,7 +352,7 @@ void ControllerLink::SendNext() {
   }
 }
 
-void ControllerLink::OnEnd(uint64_t number, const std::string& why, StreamEnd end) {
+void ControllerLink::OnEnd(uint64_t number, const std::string& why, bool crowded) {
   Way* const way = Find(number);
   if (way == nullptr) {
     return;
@@ -361,9 +361,7 @@ void ControllerLink::OnEnd(uint64_t number, const std::string& why, StreamEnd en
   Drop(*way);
   if (way == &next_) {
     join_timer_.Cancel();
-    if (end != StreamEnd::kSentAway) {
-      OnRelayFailed(relay, why);
-    }
+    OnRelayFailed(relay, why);
     return;
   }
   // An offer is worth nothing without the stream on which it came.
@@ -376,13 +374,11 @@ void ControllerLink::OnEnd(uint64_t number, const std::string& why, StreamEnd en
   relay_state_due_.reset();
   Complain(why);
   if (!relay.empty()) {
-    if (end != StreamEnd::kSentAway) {
-      OnRelayFailed(relay, why);
-    }
+    OnRelayFailed(relay, why);
     retry_timer_.Start(kReturnSpread * rng_.Uniform(), [this] { Connect(); });
     return;
   }
-  Retry(end == StreamEnd::kCrowded ? kCrowdedRetryMax : kRetryMax);
+  Retry(crowded ? kCrowdedRetryMax : kRetryMax);
 }
 
 // The controller is told as soon as it can be.

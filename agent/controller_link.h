@@ -97,7 +97,7 @@ class ControllerLink {
   void OnWelcome(Way& way, const v1::AgentWelcome& welcome);
   void OnOffer(const v1::RelayOffer& offer);
   void OnTask(const v1::RelayTask& task);
-  void OnEnd(uint64_t number, const std::string& why, StreamEnd end);
+  void OnEnd(uint64_t number, const std::string& why, bool crowded);
   void OnRelayFailed(const std::string& relay, const std::string& why);
   void OnRelayWaiting();
   void StartBeat();

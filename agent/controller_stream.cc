@@ -14,12 +14,6 @@
 namespace asterism::agent {
 namespace {
 
-StreamEnd EndOf(const grpc::Status& status) {
-  return status.error_code() == grpc::RESOURCE_EXHAUSTED ? StreamEnd::kCrowded
-         : status.error_code() == grpc::ABORTED          ? StreamEnd::kSentAway
-                                                         : StreamEnd::kLost;
-}
-
 // What both ways have in common. Lives until gRPC is done with it.
 template <typename Sent, typename Received>
 class ReactorStream : public ControllerStream,
@@ -78,11 +72,11 @@ class ReactorStream : public ControllerStream,
     }
   }
   void OnDone(const grpc::Status& status) final {
-    Post([tell = listener_.on_end, end = EndOf(status),
+    Post([tell = listener_.on_end, crowded = status.error_code() == grpc::RESOURCE_EXHAUSTED,
           why = status.ok()
                     ? std::string("the other end has ended the stream")
                     : fmt::format("{} (code {})", status.error_message(),
-                                  static_cast<int>(status.error_code()))] { tell(why, end); });
+                                  static_cast<int>(status.error_code()))] { tell(why, crowded); });
     self_.reset();
   }
   void Post(base::Work work) {

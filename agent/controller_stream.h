@@ -13,7 +13,6 @@
 // messages of gRPC's; sealing takes some microseconds a frame.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,10 +29,6 @@ namespace asterism::agent {
 // In the certificate of all agents.
 inline constexpr char kAgentName[] = "asterism-agent";
 
-// kCrowded: there is no room, and who comes again soon makes it worse. kSentAway: the controller
-// has ended it, over whatever way: that way is good.
-enum class StreamEnd : uint8_t { kLost, kCrowded, kSentAway };
-
 class ControllerStream {
  public:
   struct Listener {
@@ -41,7 +36,8 @@ class ControllerStream {
     std::function<void(const v1::ControllerFrame&)> on_frame;
     std::function<void()> on_written;
     std::function<void()> on_broken;  // nothing more comes; on_end follows after Abandon
-    std::function<void(const std::string& why, StreamEnd end)> on_end;
+    // `crowded`: there is no room, and who comes again soon makes it worse.
+    std::function<void(const std::string& why, bool crowded)> on_end;
   };
 
   static std::shared_ptr<ControllerStream> Direct(Listener listener,

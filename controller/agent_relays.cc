@@ -112,14 +112,15 @@ void AgentRelays::OnLost(uint64_t stream, const v1::RelayLost& lost) {
   if (agent == agents_.end()) {
     return;
   }
-  if (agent->second.session != 0) {
-    EndSession(sessions_.find(agent->second.session));
-  }
-  PlanSoon();
   const auto named = relay_nodes_.find(lost.relay());
   if (named == relay_nodes_.end()) {
-    return;  // it is known to be gone
+    return;  // it is known to be gone, and another one may have been offered since
   }
+  const auto session = sessions_.find(agent->second.session);
+  if (session != sessions_.end() && session->second.relay == named->second) {
+    EndSession(session);
+  }
+  PlanSoon();
   const base::SteadyTime now = dependencies_.clock.SteadyNow();
   agent->second.not_before = now + kOfferPause;
   Agent& relay = agents_.at(named->second);

@@ -323,6 +323,25 @@ TEST_F(AgentRelaysTest, ARelayThatDiesIsReplacedByOneOfItsMembers) {
   EXPECT_EQ(Changes("gone"), 1U);
 }
 
+// What it lost before is told late, when the next relay has been offered to it already.
+TEST_F(AgentRelaysTest, AWordAboutALostRelayTakesNoOfferOfAnotherBack) {
+  Group group = MakeJoinedGroup();
+  Leave(group.relay);
+  const uint64_t next = Attach(1);
+  const uint64_t member = Attach(2, false);
+  Settle();
+  ASSERT_TRUE(Answer(next).ok());
+  Settle();
+  ASSERT_TRUE(LastTold(member).has_relay_offer());
+  MemberEnd end(LastTold(member).relay_offer());
+  v1::RelayLost lost;
+  lost.set_relay("node-0");
+  relays_->OnLost(member, lost);
+  ASSERT_TRUE(Say(next, end.Seal(HelloOf("node-2"))).ok());
+  EXPECT_EQ(members(), 1);
+  EXPECT_EQ(metrics_.refused.value(), 0U);
+}
+
 TEST_F(AgentRelaysTest, ARelayThatMostMembersCannotReachIsDismissed) {
   Group group = MakeJoinedGroup();
   v1::RelayLost lost;
