@@ -103,7 +103,8 @@ bool Program::Prints(const std::string& text) {
 }
 
 ProgramEnd Program::End() {
-  while (ReadSome(kWaitMilliseconds)) {
+  // However long it takes: what was not read would look like nothing printed.
+  while (ReadSome(/*milliseconds=*/-1)) {
   }
   ProgramEnd end;
   waitpid(pid_, &end.wait_status, 0);
