@@ -80,35 +80,15 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
       job_options_{.field_manager = std::string(kProgram),
                    .bind_deadline = configuration.bind_deadline,
                    .reports = &reports_,
+                   .in_flight = &single_pods_,
                    .planner = dependencies_.planner},
       ports_(configuration.ports),
       taint_nodes_(configuration.taint_nodes),
       gpu_resources_(configuration.resource_names),
       label_nodes_(configuration.topology.label_nodes),
       level_names_(LevelNames(configuration)),
-      agents_({.clock = dependencies_.clock,
-               .registry = dependencies_.registry,
-               .reports = reports_,
-               .on_report =
-                   [this](std::string_view pod_uid) {
-                     if (jobs_ != nullptr) {
-                       jobs_->OnWorkerReport(pod_uid);
-                     }
-                   },
-               .tell = [this](const NodeNote& note) { TellAboutNode(note); },
-               .on_measured =
-                   [this](topology::NodeReport report) {
-                     feed_.PutReport(std::move(report), dependencies_.clock.Now());
-                     PublishSoon();
-                   },
-               .on_heard =
-                   [this](const std::string& node) { feed_.Hear(node, dependencies_.clock.Now()); },
-               .has_ended =
-                   [this](std::string_view node, std::string_view pod) {
-                     const auto known = pods_->store().Find(pod);
-                     return known != nullptr && known->Terminal() && known->node_name == node;
-                   }},
-              configuration.resource_names),
+      single_pods_(dependencies_.clock),
+      agents_(AgentDependencies(), configuration.resource_names),
       feed_({.levels = LevelsOf(configuration),
              .resource_names = configuration.resource_names,
              .node_selector = NodeSelectorOf(configuration),
@@ -153,6 +133,43 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
         PublishSoon();
       });
   MakeInformers();
+  MakeEnvironment(configuration);
+  MakeExtender();
+  events_ = std::make_unique<kube::EventRecorder>(
+      dependencies_.clock, dependencies_.executor, dependencies_.client, dependencies_.registry,
+      kube::EventRecorderOptions{.reporting_controller = std::string(kProgram),
+                                 .reporting_instance = identity_.name});
+  MakeElector(configuration.leader_election);
+}
+
+ControlPlane::~ControlPlane() = default;
+
+AgentRegistry::Dependencies ControlPlane::AgentDependencies() {
+  return {
+      .clock = dependencies_.clock,
+      .registry = dependencies_.registry,
+      .reports = reports_,
+      .on_report =
+          [this](std::string_view pod_uid) {
+            if (jobs_ != nullptr) {
+              jobs_->OnWorkerReport(pod_uid);
+            }
+          },
+      .tell = [this](const NodeNote& note) { TellAboutNode(note); },
+      .on_measured =
+          [this](topology::NodeReport report) {
+            feed_.PutReport(std::move(report), dependencies_.clock.Now());
+            PublishSoon();
+          },
+      .on_heard = [this](const std::string& node) { feed_.Hear(node, dependencies_.clock.Now()); },
+      .has_ended =
+          [this](std::string_view node, std::string_view pod) {
+            const auto known = pods_->store().Find(pod);
+            return known != nullptr && known->Terminal() && known->node_name == node;
+          }};
+}
+
+void ControlPlane::MakeEnvironment(const Configuration& configuration) {
   environment_ = std::make_unique<operators::AdmissionEnvironment>(
       operators::AdmissionEnvironment{.queues = queues_->store(),
                                       .namespaces = namespaces_->store(),
@@ -164,6 +181,9 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
                                                .launcher_image = configuration.launcher_image},
                                       .commit = configuration.commit,
                                       .planner = PlannerSettingsOf(configuration)});
+}
+
+void ControlPlane::MakeExtender() {
   extender_ = std::make_unique<scheduler::Extender>(
       dependencies_.clock, view_cell_,
       [this] {
@@ -171,27 +191,25 @@ ControlPlane::ControlPlane(Dependencies dependencies, const Configuration& confi
                : holds_lease_ ? scheduler::ExtenderReadiness::kRebuilding
                               : scheduler::ExtenderReadiness::kStandby;
       },
-      dependencies_.registry, scheduler::ExtenderOptions{.gpu_resources = gpu_resources_});
-  events_ = std::make_unique<kube::EventRecorder>(
-      dependencies_.clock, dependencies_.executor, dependencies_.client, dependencies_.registry,
-      kube::EventRecorderOptions{.reporting_controller = std::string(kProgram),
-                                 .reporting_instance = identity_.name});
+      dependencies_.registry,
+      scheduler::ExtenderOptions{.gpu_resources = gpu_resources_, .in_flight = &single_pods_});
+}
+
+void ControlPlane::MakeElector(const LeaderElectionConfiguration& times) {
   elector_ = std::make_unique<kube::LeaderElector>(
       dependencies_.clock, dependencies_.executor, dependencies_.rng.Fork("lease"),
       dependencies_.client,
       kube::LeaderElectorOptions{.namespace_name = identity_.namespace_name,
                                  .name = std::string(kLease),
                                  .identity = identity_.name,
-                                 .lease_duration = configuration.leader_election.lease_duration,
-                                 .renew_deadline = configuration.leader_election.renew_deadline,
-                                 .retry_period = configuration.leader_election.retry_period},
+                                 .lease_duration = times.lease_duration,
+                                 .renew_deadline = times.renew_deadline,
+                                 .retry_period = times.retry_period},
       kube::LeaderEvents{
           .on_started = [this] { OnLeading(); },
           .on_stopped = [this] { OnLeadershipLost(); },
           .on_new_leader = [this](const std::string& leader) { OnNewLeader(leader); }});
 }
-
-ControlPlane::~ControlPlane() = default;
 
 void ControlPlane::MakeInformers() {
   const auto make = [this]<typename T>(InformerPtr<T>& informer, const kube::ResourceType& type,
@@ -222,17 +240,7 @@ void ControlPlane::MakeInformers() {
          }
        });
   make(pods_, kube::kPods, kube::Decoder<kube::Pod>(kube::DecodePod),
-       [this](const kube::Change<kube::Pod>& change) {
-         feed_.OnPod(change);
-         if (change.after != nullptr && change.after->Terminal()) {
-           agents_.ForgetPod(change.after->node_name, change.after->meta.Key());
-         }
-         PublishSoon();
-         if (jobs_ != nullptr) {
-           jobs_->OnPod(change);
-           queue_controller_->OnChange();
-         }
-       });
+       [this](const kube::Change<kube::Pod>& change) { OnPod(change); });
   make(jobs_informer_, operators::kTrainingJobs,
        kube::Decoder<operators::TrainingJob>(DecodeTrainingJob),
        [this](const kube::Change<operators::TrainingJob>& change) {
@@ -248,6 +256,39 @@ void ControlPlane::MakeInformers() {
   make(priority_classes_, kube::kPriorityClasses,
        kube::Decoder<kube::PriorityClass>(kube::DecodePriorityClass),
        [this](const kube::Change<kube::PriorityClass>&) { OnEnvironment(); });
+}
+
+void ControlPlane::OnPod(const kube::Change<kube::Pod>& change) {
+  feed_.OnPod(change);
+  const kube::Pod& pod = change.after != nullptr ? *change.after : *change.before;
+  if (change.after == nullptr || !pod.node_name.empty() || pod.Terminal()) {
+    single_pods_.Settled(pod.meta.uid);
+  }
+  if (change.after != nullptr && pod.Terminal()) {
+    agents_.ForgetPod(pod.node_name, pod.meta.Key());
+  }
+  PublishSoon();
+  if (jobs_ != nullptr) {
+    jobs_->OnPod(change);
+    queue_controller_->OnChange();
+  }
+}
+
+// The leader before us may have let them pass.
+void ControlPlane::NoteUnboundSinglePods() {
+  pods_->store().ForEach([this](const kube::Shared<kube::Pod>& pod) {
+    const bool asks_for_gpus =
+        std::any_of(pod->requests.begin(), pod->requests.end(), [this](const auto& each) {
+          return std::find(gpu_resources_.begin(), gpu_resources_.end(), each.name) !=
+                 gpu_resources_.end();
+        });
+    operators::GangPodMark mark;
+    if (asks_for_gpus && pod->node_name.empty() && !pod->Terminal() &&
+        pod->scheduler_name == environment_->pods.scheduler_name &&
+        !operators::ReadGangPodMark(*pod, mark)) {
+      single_pods_.Passed(pod->meta.uid, pod->meta.Key());
+    }
+  });
 }
 
 // A burst of events is one new view; a placement does not wait for it, it publishes by itself.
@@ -453,6 +494,7 @@ void ControlPlane::OnLeading() {
 
 void ControlPlane::Rebuild() {
   feed_.Refresh();
+  NoteUnboundSinglePods();
   const auto may_write = [this] { return MayWrite(); };
   jobs_ = std::make_unique<operators::JobController>(
       dependencies_.clock, dependencies_.executor, dependencies_.client, feed_, *environment_,

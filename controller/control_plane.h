@@ -60,6 +60,7 @@
 #include "operator/worker_reports.h"
 #include "scheduler/extender/extender.h"
 #include "scheduler/ledger.h"
+#include "scheduler/single_pods_in_flight.h"
 
 namespace asterism::controller {
 
@@ -126,10 +127,16 @@ class ControlPlane {
   template <typename T>
   using InformerPtr = std::unique_ptr<kube::Informer<T>>;
 
+  AgentRegistry::Dependencies AgentDependencies();
   void MakeInformers();
+  void MakeEnvironment(const Configuration& configuration);
+  void MakeExtender();
+  void MakeElector(const LeaderElectionConfiguration& times);
   void OnSynced(std::string_view kind);
   void OnListed(std::string_view kind);
   void OnEnvironment();
+  void OnPod(const kube::Change<kube::Pod>& change);
+  void NoteUnboundSinglePods();
   void PublishSoon();
   bool AllSynced() const;
   void OnLeading();
@@ -158,6 +165,7 @@ class ControlPlane {
   base::SnapshotCell<scheduler::LedgerView> view_cell_;
   base::SnapshotCell<TopologyState> topology_cell_;
   operators::WorkerReports reports_;
+  scheduler::SinglePodsInFlight single_pods_;
   AgentRegistry agents_;
   operators::ClusterFeed feed_;
   operators::JobMetrics job_metrics_;

@@ -161,22 +161,39 @@ class ConfigurationReloader {
   base::OwnedTimer timer_;
 };
 
-absl::Status Run() {
-  RETURN_IF_ERROR(SetUpLogFromFlags());
-  ASSIGN_OR_RETURN(const Configuration configuration, LoadConfiguration());
-  // The signals are taken by sigwait below; every thread inherits the mask.
+// They are taken by sigwait; every thread that starts later inherits the mask.
+sigset_t BlockStopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
 
+void PrepareForManyConnections() {
+  std::signal(SIGPIPE, SIG_IGN);
   if (const size_t files = base::RaiseOpenFileLimit(); files < kOpenFilesWanted) {
     base::LogWarning("open_files_limit_low",
                      {{"limit", uint64_t{files}},
                       {"remedy", "raise the hard limit (RLIMIT_NOFILE) of the container runtime"}});
   }
+}
+
+AgentEdgeOptions AgentEdgeOptionsOf(const Configuration& configuration) {
+  return {.certificate_needed = configuration.tls.mode != TlsMode::kPlain,
+          .user = fmt::format("system:serviceaccount:{}:{}", configuration.agents.namespace_name,
+                              configuration.agents.service_account),
+          .streams_max = StreamsMax(configuration.agents.relays),
+          .identity = {.new_token_period = kAgentTokenPeriod},
+          .relays = configuration.agents.relays};
+}
+
+absl::Status Run() {
+  RETURN_IF_ERROR(SetUpLogFromFlags());
+  ASSIGN_OR_RETURN(const Configuration configuration, LoadConfiguration());
+  const sigset_t signals = BlockStopSignals();
+  PrepareForManyConnections();
 
   base::SystemClock clock;
   base::Rng rng(base::Rng::SystemSeed());
@@ -212,14 +229,8 @@ absl::Status Run() {
                                     [&heartbeat] { return heartbeat->Complaints(); }},
                                    configuration, absl::GetFlag(FLAGS_bind_address)));
   PlacementEdge placement({clock, core, *client, *plane, registry}, {});
-  AgentEdge agent_edge(
-      {clock, core, *client, *plane, plane->agents(), registry},
-      {.certificate_needed = configuration.tls.mode != TlsMode::kPlain,
-       .user = fmt::format("system:serviceaccount:{}:{}", configuration.agents.namespace_name,
-                           configuration.agents.service_account),
-       .streams_max = StreamsMax(configuration.agents.relays),
-       .identity = {.new_token_period = kAgentTokenPeriod},
-       .relays = configuration.agents.relays});
+  AgentEdge agent_edge({clock, core, *client, *plane, plane->agents(), registry},
+                       AgentEdgeOptionsOf(configuration));
   ASSIGN_OR_RETURN(
       const auto grpc_server,
       GrpcServer::Start(ServicesOf(placement, configuration.agents.enabled ? &agent_edge : nullptr),

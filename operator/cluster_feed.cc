@@ -400,6 +400,20 @@ bool ClusterFeed::TakesBoundPods(std::string_view name, const TemplateFit& fit) 
          node_classes_.Accepts(name, fit);
 }
 
+bool ClusterFeed::IsOverbooked(std::string_view name) const {
+  const topology::NodeId node = ledger_.cluster().FindNode(name);
+  if (!node.valid()) {
+    return false;
+  }
+  const scheduler::ResourceVector free = ledger_.Free(node);
+  for (size_t slot = 0; slot < scheduler::kResourceSlots; ++slot) {
+    if (free[slot] < 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool ClusterFeed::OffersPort(std::string_view name) const {
   const NodeEntry* entry = FindEntry(name);
   const std::optional<size_t> slot = resources_.Find(kPortResource);

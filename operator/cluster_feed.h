@@ -122,6 +122,8 @@ class ClusterFeed {
   // Closed, Ready and not cordoned, and neither its labels nor its taints are against the template:
   // a pod that is created with its name will start there.
   bool TakesBoundPods(std::string_view name, const TemplateFit& fit) const;
+  // Its holders together want more than it has: somebody came first.
+  bool IsOverbooked(std::string_view name) const;
   // Its agent offers the way to it (kPortResource), and has some left: pods do without it rather
   // than wait for one.
   bool OffersPort(std::string_view name) const;

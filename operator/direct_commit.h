@@ -8,7 +8,8 @@
 // Nobody but the ledger then looks at the pod before the kubelet does, so it is allowed only where
 // the ledger knows as much as kube-scheduler would: on nodes that the taint kManagedTaint closes to
 // other schedulers, and for pods that need nothing but resources, a node selector, required node
-// affinity and tolerations. Every other pod is pinned and left to kube-scheduler.
+// affinity and tolerations. Every other pod is pinned and left to kube-scheduler; so are all while
+// it may be binding single pods (scheduler/single_pods_in_flight.h).
 //
 // Thread-safety: pure. Cost: a walk over the pod spec.
 #pragma once

@@ -390,7 +390,7 @@ JobObservation JobController::Observe(JobState& state) const {
   seen.command_warning = state.admission.command_warning;
   seen.ignored_fields = state.admission.ignored_fields;
   seen.not_direct =
-      state.admission.not_direct.empty() ? state.open_node : state.admission.not_direct;
+      state.admission.not_direct.empty() ? state.fallback : state.admission.not_direct;
   if (const auto queue = environment_.queues.Find(state.object->spec.queue);
       queue != nullptr && queue->spec.stop_policy == "HoldAndDrain") {
     seen.drained = Refusal{

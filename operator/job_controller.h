@@ -38,6 +38,7 @@
 #include "operator/job_reconciler.h"
 #include "operator/job_state.h"
 #include "operator/worker_reports.h"
+#include "scheduler/single_pods_in_flight.h"
 
 namespace asterism::operators {
 
@@ -53,6 +54,9 @@ class JobController {
     size_t creates_per_visit = 256;
     // What launchers told; outlives the controller. Null: nothing ever comes.
     WorkerReports* reports = nullptr;
+    // Single pods that kube-scheduler may be binding; outlives the controller. Null: there are
+    // none.
+    scheduler::SinglePodsInFlight* in_flight = nullptr;
     // Where plans are searched, which may take seconds; outlives the controller. Null: on the core.
     base::Executor* planner = nullptr;
   };
@@ -150,6 +154,7 @@ class JobController {
   void EnqueueGang(JobState& state);
   scheduler::PlacementRequest RequestOf(const JobState& state);
 
+  std::string WhyNotBoundNow(const JobState& state, const std::string& node) const;
   bool CommitsDirectly(JobState& state, const scheduler::RankBlock& block) const;
   void CreatePod(JobState& state, size_t block);
   void OnPodCreated(const std::string& uid, const std::string& name, int64_t epoch,

@@ -121,7 +121,7 @@ void JobController::ApplyPlacement(JobState& state, const scheduler::Placed& pla
   const topology::Cluster& cluster = feed_.ledger().cluster();
   ++status.placement.epoch;
   state.create_errors.clear();
-  state.open_node.clear();
+  state.fallback.clear();
   // Somebody may have deleted them since.
   state.companions.clear();
   state.service_confirmed = false;

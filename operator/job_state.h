@@ -97,7 +97,7 @@ struct JobState {
   base::SteadyTime service_seen;
   bool service_confirmed = false;  // the Service of the job's name is known to be the job's
 
-  std::string open_node;  // why a pod of this placement was not committed directly
+  std::string fallback;  // why a pod of this placement was not committed directly
   // When spares were looked for last, and what of the ledger was known then.
   base::SteadyTime spares_looked;
   std::pair<uint64_t, uint64_t> spares_looked_versions;

@@ -112,19 +112,34 @@ void JobController::TakeServerPod(JobState& state, const absl::StatusOr<kube::Re
   }
 }
 
+// Why the pod of a block may not be bound by us at this moment; empty: it may.
+std::string JobController::WhyNotBoundNow(const JobState& state, const std::string& node) const {
+  if (!feed_.TakesBoundPods(node, state.admission.fit)) {
+    return fmt::format(
+        "node {} is cordoned, not Ready, not closed by the taint {}, or its labels and taints do "
+        "not suit the pod any more",
+        node, kManagedTaint);
+  }
+  if (feed_.IsOverbooked(node)) {
+    return fmt::format("node {} has another holder", node);
+  }
+  const std::string pod = options_.in_flight == nullptr ? "" : options_.in_flight->Any();
+  if (!pod.empty()) {
+    return fmt::format("kube-scheduler is binding single pods, {} for one", pod);
+  }
+  return "";
+}
+
 bool JobController::CommitsDirectly(JobState& state, const scheduler::RankBlock& block) const {
   if (state.admission.commit != CommitMode::kDirect || !state.admission.not_direct.empty()) {
     return false;
   }
-  if (!feed_.TakesBoundPods(block.node, state.admission.fit)) {
-    state.open_node = fmt::format(
-        "node {} is cordoned, not Ready, not closed by the taint {}, or its labels and taints do "
-        "not "
-        "suit the pod any more",
-        block.node, kManagedTaint);
-    return false;
+  std::string why_not = WhyNotBoundNow(state, block.node);
+  if (why_not.empty()) {
+    return true;
   }
-  return true;
+  state.fallback = std::move(why_not);
+  return false;
 }
 
 void JobController::CreatePod(JobState& state, size_t block_index) {

@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
+#include "base/status_macros.h"
 #include "fmt/format.h"
 #include "scheduler/extender/answer_writer.h"
 #include "scheduler/extender/gang_check.h"
@@ -101,8 +102,12 @@ struct Extender::Impl {
   std::shared_ptr<const NodeTable> TableOf(const LedgerView& view);
   std::shared_ptr<const NodeScores> ScoresOf(const LedgerView& view, const PodDemand& demand);
 
+  absl::Status Filter(Call& call, std::string_view body);
+  // Returns whether it is a single pod with GPUs that may go somewhere.
+  absl::StatusOr<bool> Judge(Call& call, std::string_view body);
   void FilterGangPod(const LedgerView& view, Scratch& scratch);
-  void FilterSinglePod(const LedgerView& view, Scratch& scratch);
+  // Returns whether the pod asks for GPUs and some node has them.
+  bool FilterSinglePod(const LedgerView& view, Scratch& scratch);
   void ScoreGangPod(const LedgerView& view, Scratch& scratch);
   void ScoreSinglePod(const LedgerView& view, Scratch& scratch);
 
@@ -180,6 +185,16 @@ class Extender::Impl::Call {
     return 0;
   }
   void Fail() { result_ = kError; }
+  // Takes the ledger of this moment; false: it is the same.
+  bool Renew() {
+    std::shared_ptr<const LedgerView> newest = impl_.ledger.Load();
+    if (newest == view_) {
+      return false;
+    }
+    view_ = std::move(newest);
+    scratch_->reader.Use(impl_.TableOf(*view_));
+    return true;
+  }
   const LedgerView& view() const { return *view_; }
   Scratch& scratch() { return *scratch_; }
 
@@ -260,28 +275,62 @@ void Extender::Impl::FilterGangPod(const LedgerView& view, Scratch& scratch) {
   }
 }
 
-void Extender::Impl::FilterSinglePod(const LedgerView& view, Scratch& scratch) {
+bool Extender::Impl::FilterSinglePod(const LedgerView& view, Scratch& scratch) {
   const NodeList& nodes = scratch.nodes.nodes;
   const PodDemand demand = DemandOf(scratch.nodes.pod.requests, view, options.gpu_resources);
   if (!demand.gpus.has_value()) {
     // Nothing that the ledger counts: kube-scheduler's own predicates decide.
     std::fill(scratch.marks.begin(), scratch.marks.end(), uint8_t{1});
-    return;
+    return false;
   }
   // The scores of a whole list serve the prioritize call that follows; for a few names they do not
   // pay.
   const std::shared_ptr<const NodeScores> known =
       nodes.ids.size() >= view.nodes.size() / 4 ? ScoresOf(view, demand) : nullptr;
   UnfitReasons unfit(view, demand);
+  bool passed = false;
   for (size_t i = 0; i < nodes.ids.size(); ++i) {
     const uint32_t id = nodes.ids[i];
     const bool fits =
         id != kNoNode && (known != nullptr ? known->fits(id) : Fits(view.nodes[id], demand));
     scratch.marks[i] = fits;
+    passed = passed || fits;
     if (!fits && scratch.reasons.size() < kReasonsMax) {
       scratch.reasons.push_back({NameOfEntry(view, nodes, i), unfit.Of(id)});
     }
   }
+  return passed;
+}
+
+absl::StatusOr<bool> Extender::Impl::Judge(Call& call, std::string_view body) {
+  Scratch& scratch = call.scratch();
+  RETURN_IF_ERROR(scratch.reader.ReadNodes(body, Verb::kFilter, scratch.nodes));
+  scratch.marks.resize(scratch.nodes.nodes.ids.size());
+  scratch.reasons.clear();
+  if (scratch.nodes.pod.job_uid.empty()) {
+    return FilterSinglePod(call.view(), scratch);
+  }
+  FilterGangPod(call.view(), scratch);
+  return false;
+}
+
+absl::Status Extender::Impl::Filter(Call& call, std::string_view body) {
+  ASSIGN_OR_RETURN(bool passed, Judge(call, body));
+  const PodQuestion& pod = call.scratch().nodes.pod;
+  if (options.in_flight == nullptr || !pod.job_uid.empty()) {
+    return absl::OkStatus();
+  }
+  if (passed) {
+    // Noted first, and then answered from a ledger that was loaded after that.
+    options.in_flight->Passed(pod.uid, fmt::format("{}/{}", pod.namespace_name, pod.name));
+    if (call.Renew()) {
+      ASSIGN_OR_RETURN(passed, Judge(call, body));
+    }
+  }
+  if (!passed) {
+    options.in_flight->Settled(pod.uid);
+  }
+  return absl::OkStatus();
 }
 
 void Extender::Impl::ScoreGangPod(const LedgerView& view, Scratch& scratch) {
@@ -322,19 +371,11 @@ int Extender::Filter(std::string_view body, std::string& answer) {
     WriteFilterError(kNotReady, answer);
     return code;
   }
-  Scratch& scratch = call.scratch();
-  const absl::Status status = scratch.reader.ReadNodes(body, Verb::kFilter, scratch.nodes);
-  if (!status.ok()) {
+  const Scratch& scratch = call.scratch();
+  if (const absl::Status status = impl_->Filter(call, body); !status.ok()) {
     call.Fail();
     WriteFilterError(std::string(status.message()), answer);
     return 200;
-  }
-  scratch.marks.resize(scratch.nodes.nodes.ids.size());
-  scratch.reasons.clear();
-  if (scratch.nodes.pod.job_uid.empty()) {
-    impl_->FilterSinglePod(call.view(), scratch);
-  } else {
-    impl_->FilterGangPod(call.view(), scratch);
   }
   WriteFilterAnswer(scratch.reader.table(), scratch.nodes, scratch.marks, scratch.reasons, answer);
   return 200;

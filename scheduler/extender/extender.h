@@ -1,8 +1,8 @@
 // File: scheduler/extender/extender.h
 //
-// Answers kube-scheduler's extender calls from the published ledger. Pure: it reserves nothing, the
-// same question against the same ledger has the same answer, and an answer that the scheduler
-// throws away costs nothing.
+// Answers kube-scheduler's extender calls from the published ledger. It reserves nothing: the same
+// question against the same ledger has the same answer, and an answer that the scheduler throws
+// away costs nothing. A single pod with GPUs that it lets pass is noted as in flight.
 //
 //   Extender extender(clock, ledger_cell, readiness, registry, {.gpu_resources =
 //   {"nvidia.com/gpu"}}); response.code = extender.Filter(request.body, response.body);
@@ -31,6 +31,7 @@
 #include "base/metrics.h"
 #include "base/snapshot.h"
 #include "scheduler/ledger.h"
+#include "scheduler/single_pods_in_flight.h"
 
 namespace asterism::scheduler {
 
@@ -46,6 +47,8 @@ enum class ExtenderReadiness {
 struct ExtenderOptions {
   // Names of extended resources that count GPUs: the managedResources of kube-scheduler.
   std::vector<std::string> gpu_resources = {"nvidia.com/gpu"};
+  // Outlives the extender. Null: nobody wants to know.
+  SinglePodsInFlight* in_flight = nullptr;
 };
 
 class Extender {

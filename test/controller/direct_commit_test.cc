@@ -182,6 +182,74 @@ TEST_F(DirectCommitTest, AnOpenNodeIsLeftToTheSchedulerAndClosedAgain) {
   EXPECT_EQ(Fallback("llama"), "");
 }
 
+json SinglePod(const std::string& name) {
+  return {
+      {"metadata", {{"namespace", "research"}, {"name", name}, {"uid", "uid-" + name}}},
+      {"spec",
+       {{"schedulerName", "asterism"},
+        {"containers", json::array({{{"name", "main"},
+                                     {"resources", {{"limits", {{"nvidia.com/gpu", "4"}}}}}}})}}},
+      {"status", {{"phase", "Pending"}}}};
+}
+
+// kube-scheduler's question about a pod, and the nodes that it may go to.
+json Ask(FakeCluster& cluster, const json& pod, const std::vector<std::string>& nodes) {
+  std::string body = json({{"Pod", pod}, {"NodeNames", nodes}}).dump();
+  const size_t size = body.size();
+  body.append(scheduler::kExtenderBodyPadding, '\0');
+  std::string answer;
+  EXPECT_EQ(cluster.leader()->extender().Filter(std::string_view(body).substr(0, size), answer),
+            200);
+  return json::parse(answer).at("NodeNames");
+}
+
+TEST_F(DirectCommitTest, WhileKubeSchedulerBindsASinglePodItBindsTheGangsToo) {
+  const json pod = SinglePod("notebook");
+  cluster_.server().Put(kube::kPods, pod);
+  ASSERT_EQ(Ask(cluster_, pod, {"node-000"}).size(), 1);
+  cluster_.CreateJob("llama", 128);
+  ASSERT_TRUE(cluster_.RunUntil(
+      [&] { return cluster_.PodsOf("llama").size() == 16 && !Fallback("llama").empty(); }));
+  EXPECT_THAT(Fallback("llama"), HasSubstr("research/notebook"));
+  for (const auto& [name, each] : cluster_.PodsOf("llama")) {
+    EXPECT_FALSE(each["spec"].contains("nodeName")) << name;
+  }
+  // It is bound where the gang is to go: kube-scheduler lets one of them wait.
+  cluster_.server().Merge(kube::kPods, {"research", "notebook"},
+                          {{"spec", {{"nodeName", "node-000"}}}});
+  cluster_.set_bind_pods(true);
+  cluster_.Run(absl::Minutes(1));
+  EXPECT_NE(cluster_.StateOf("llama"), "Running");
+  cluster_.server().Remove(kube::kPods, {"research", "notebook"});
+  ASSERT_TRUE(Runs("llama")) << cluster_.StatusOf("llama").dump(1);
+}
+
+TEST_F(DirectCommitTest, ASinglePodThatIsBoundOrGoneHoldsUpNobody) {
+  for (const std::string name : {"bound", "gone", "refused"}) {
+    cluster_.server().Put(kube::kPods, SinglePod(name));
+    ASSERT_EQ(Ask(cluster_, SinglePod(name), {"node-000"}).size(), 1);
+  }
+  cluster_.server().Merge(kube::kPods, {"research", "bound"},
+                          {{"spec", {{"nodeName", "node-000"}}}});
+  cluster_.server().Remove(kube::kPods, {"research", "gone"});
+  cluster_.Run(absl::Seconds(1));
+  ASSERT_EQ(Ask(cluster_, SinglePod("refused"), {"nowhere"}).size(), 0);
+  cluster_.CreateJob("llama", 64);
+  ASSERT_TRUE(Runs("llama")) << cluster_.StatusOf("llama").dump(1);
+  EXPECT_EQ(Fallback("llama"), "");
+}
+
+// The leader before may have let it pass.
+TEST_F(DirectCommitTest, ANewLeaderTakesUnboundSinglePodsForPassed) {
+  cluster_.server().Put(kube::kPods, SinglePod("notebook"));
+  cluster_.KillController("a");
+  cluster_.StartController("b");
+  cluster_.CreateJob("llama", 64);
+  ASSERT_TRUE(cluster_.RunUntil(
+      [&] { return cluster_.PodsOf("llama").size() == 8 && !Fallback("llama").empty(); }));
+  EXPECT_THAT(Fallback("llama"), HasSubstr("research/notebook"));
+}
+
 TEST_F(DirectCommitTest, AQueueMaySayOtherwise) {
   json queue = *cluster_.server().Find(operators::kQueues, {"", "default"});
   queue["spec"]["commit"] = "Scheduler";

@@ -26,7 +26,7 @@ def single_pods_fill_a_broken_supernode_first(cluster):
     require_equal(set(placement.supernodes(cluster.nodes.all(), nodes)), {broken}, "supernodes of 24 GPUs where a broken one has 24")
 
 
-@scenario(commit=Commit.BOTH_IN_SOAK)
+@scenario(commit=Commit.BOTH)
 def single_pods_and_gangs_together_never_double_book(cluster):
     for number in range(60):
         cluster.create_pod(f"single-{number:02}", gpus=1 + number % 4, scheduler=jobs.SCHEDULER)

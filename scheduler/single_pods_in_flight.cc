@@ -1,0 +1,26 @@
+#include "scheduler/single_pods_in_flight.h"
+
+namespace asterism::scheduler {
+
+void SinglePodsInFlight::Passed(std::string_view uid, std::string_view name) {
+  const base::SteadyTime now = clock_.SteadyNow();
+  absl::MutexLock lock(&mutex_);
+  pods_.insert_or_assign(std::string(uid), Pod{.name = std::string(name), .passed = now});
+}
+
+void SinglePodsInFlight::Settled(std::string_view uid) {
+  absl::MutexLock lock(&mutex_);
+  if (const auto found = pods_.find(uid); found != pods_.end()) {
+    pods_.erase(found);
+  }
+}
+
+std::string SinglePodsInFlight::Any() {
+  const base::SteadyTime now = clock_.SteadyNow();
+  absl::MutexLock lock(&mutex_);
+  absl::erase_if(pods_,
+                 [&](const auto& entry) { return now - entry.second.passed > kLongestBinding; });
+  return pods_.empty() ? "" : pods_.begin()->second.name;
+}
+
+}  // namespace asterism::scheduler
