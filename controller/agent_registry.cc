@@ -146,6 +146,7 @@ absl::Status AgentRegistry::OnDevices(uint64_t stream, const v1::DeviceReport& r
   const std::string& name = node_of_stream_.at(stream);
   HoldersOfNode holders;
   std::set<std::string> unhealthy;
+  std::vector<GpuDevice> gpus;
   for (const v1::Device& device : report.devices()) {
     const bool is_gpu =
         std::ranges::find(gpu_resources_, device.resource()) != gpu_resources_.end();
@@ -153,6 +154,8 @@ absl::Status AgentRegistry::OnDevices(uint64_t stream, const v1::DeviceReport& r
         device.pod_name().size() > kNameMax || device.pod_namespace().size() > kNameMax) {
       continue;
     }
+    gpus.push_back(
+        {.id = device.id(), .numa_node = device.numa_node(), .unhealthy = device.unhealthy()});
     if (!device.pod_name().empty()) {
       std::string pod = device.pod_namespace() + "/" + device.pod_name();
       if (!dependencies_.has_ended(name, pod)) {
@@ -165,6 +168,7 @@ absl::Status AgentRegistry::OnDevices(uint64_t stream, const v1::DeviceReport& r
   }
   frames_.With({"devices", "ok"}).Add();
   TellHealth(name, *node, std::move(unhealthy));
+  node->islands.TakeDevices(gpus);
   PutHolders(name, std::move(holders));
   return absl::OkStatus();
 }
@@ -246,6 +250,10 @@ bool AgentRegistry::OnMeasurement(uint64_t stream, const v1::NodeMeasurement& me
       topology::NodeReport report = node->measured->report();
       report.generation = ++measurements_;
       dependencies_.on_measured(std::move(report));
+      if (measurement.has_gpus()) {
+        node->islands.TakeGpus(measurement.gpus());
+        TellIslands(name);
+      }
       break;
     }
     case MeasuredNode::Taken::kSame:
@@ -307,12 +315,30 @@ void AgentRegistry::Clear() {
 
 void AgentRegistry::PutHolders(const std::string& node, HoldersOfNode holders) {
   auto shared = std::make_shared<const HoldersOfNode>(std::move(holders));
-  absl::MutexLock lock(&holders_mutex_);
-  if (shared->empty()) {
-    holders_.erase(node);
-  } else {
-    holders_[node] = std::move(shared);
+  {
+    absl::MutexLock lock(&holders_mutex_);
+    if (shared->empty()) {
+      holders_.erase(node);
+    } else {
+      holders_[node] = std::move(shared);
+    }
   }
+  TellIslands(node);
+}
+
+void AgentRegistry::TellIslands(const std::string& node) {
+  const auto known = nodes_.find(node);
+  std::set<std::string> taken;
+  {
+    absl::MutexLock lock(&holders_mutex_);
+    if (const auto held = holders_.find(node); held != holders_.end()) {
+      for (const Held& each : *held->second) {
+        taken.insert(each.id);
+      }
+    }
+  }
+  dependencies_.on_islands(
+      node, known == nodes_.end() ? scheduler::GpuIslands() : known->second.islands.With(taken));
 }
 
 DeviceHolders AgentRegistry::Holders() const {

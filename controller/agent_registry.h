@@ -17,7 +17,8 @@
 // and ForgetPod says it when it comes later.
 //
 // What an agent measures becomes a report for the topology (measured_node.h); where a measurement
-// is lost, all of it is asked for once.
+// is lost, all of it is asked for once. With the devices it tells which GPUs of the node are near
+// each other and taken (node_islands.h).
 //
 // Bounds: 4,096 devices a node; of an agent that is gone, devices and what it measured are kept
 // until its node is. A measurement beyond its bounds is dropped with a line in the log: the other
@@ -43,6 +44,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "controller/measured_node.h"
+#include "controller/node_islands.h"
 #include "operator/worker_reports.h"
 
 namespace asterism::controller {
@@ -69,6 +71,7 @@ class AgentRegistry {
     // Later reports have higher generations, whatever agents count.
     std::function<void(topology::NodeReport)> on_measured;
     std::function<void(const std::string& node)> on_heard;
+    std::function<void(const std::string& node, scheduler::GpuIslands islands)> on_islands;
     // Whether a pod of the node has ended, as the API server says; false where it is not known.
     std::function<bool(std::string_view node, std::string_view pod)> has_ended;
   };
@@ -112,13 +115,15 @@ class AgentRegistry {
     std::string boot_id;
     std::set<std::string> unhealthy;         // ids
     std::unique_ptr<MeasuredNode> measured;  // null: nothing was
-    bool asked = false;                      // for all parts, and they did not come yet
-    bool gone = false;                       // from the API server
+    NodeIslands islands;
+    bool asked = false;  // for all parts, and they did not come yet
+    bool gone = false;   // from the API server
   };
 
   Node* NodeOf(uint64_t stream);
   void TellHealth(const std::string& name, Node& node, std::set<std::string> unhealthy);
   void PutHolders(const std::string& node, HoldersOfNode holders);
+  void TellIslands(const std::string& node);
   void CountUnhealthy();
 
   const Dependencies dependencies_;

@@ -162,6 +162,10 @@ AgentRegistry::Dependencies ControlPlane::AgentDependencies() {
             PublishSoon();
           },
       .on_heard = [this](const std::string& node) { feed_.Hear(node, dependencies_.clock.Now()); },
+      .on_islands =
+          [this](const std::string& node, scheduler::GpuIslands islands) {
+            feed_.PutGpuIslands(node, std::move(islands));
+          },
       .has_ended =
           [this](std::string_view node, std::string_view pod) {
             const auto known = pods_->store().Find(pod);

@@ -196,6 +196,18 @@ void ClusterFeed::SetLedgerNode(const kube::Node& node, uint32_t node_class) {
                    .degraded = HealthOf(node.meta.name) == topology::NodeHealth::kDegraded,
                    .product = ProductOf(node),
                    .node_class = node_class});
+  if (const auto found = gpu_islands_.find(node.meta.name); found != gpu_islands_.end()) {
+    ledger_.SetGpuIslands(node.meta.name, found->second);
+  }
+}
+
+void ClusterFeed::PutGpuIslands(const std::string& node, scheduler::GpuIslands islands) {
+  ledger_.SetGpuIslands(node, islands);
+  if (islands.split()) {
+    gpu_islands_[node] = std::move(islands);
+  } else {
+    gpu_islands_.erase(node);
+  }
 }
 
 void ClusterFeed::GiveSlots(const kube::Node& node) {

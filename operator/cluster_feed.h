@@ -86,6 +86,8 @@ class ClusterFeed {
   // What the agent of a node measured, and that it is still there. Visible after Refresh.
   void PutReport(topology::NodeReport report, absl::Time now);
   void Hear(std::string_view node, absl::Time now) { topology_.Hear(node, now); }
+  // Which of its GPUs are near each other, and which are taken. None: they are alike.
+  void PutGpuIslands(const std::string& node, scheduler::GpuIslands islands);
   void PutFabric(std::string source, topology::Fabric fabric, absl::Time now);
   // Each few seconds: what became stale, and what was held long enough.
   void Tick(absl::Time now);
@@ -174,6 +176,7 @@ class ClusterFeed {
   std::vector<topology::NodeReport> reports_;  // for the next Refresh
   absl::Time reports_time_;
   std::shared_ptr<const topology::TopologySnapshot> taken_;  // what the ledger knows
+  base::StringMap<scheduler::GpuIslands> gpu_islands_;       // of split nodes
   base::StringMap<topology::NodeHealth> ailing_;             // nodes that are unhealthy or degraded
 };
 

@@ -239,6 +239,10 @@ void Ledger::RemoveNode(std::string_view name) {
   impl_->version += impl_->rows.ClearState(name) ? 1 : 0;
 }
 
+void Ledger::SetGpuIslands(std::string_view name, const GpuIslands& islands) {
+  impl_->version += impl_->rows.SetGpuIslands(name, islands) ? 1 : 0;
+}
+
 void Ledger::PutPod(const PodState& pod) {
   if (!HoldsOrMayHold(pod)) {
     RemovePod(pod.uid);

@@ -35,6 +35,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/strings.h"
+#include "scheduler/gpu_islands.h"
 #include "scheduler/resources.h"
 #include "topology/cluster.h"
 
@@ -165,6 +166,8 @@ class Ledger {
   void SetCluster(std::shared_ptr<const topology::Cluster> cluster);
   void SetNode(const NodeState& state);
   void RemoveNode(std::string_view name);
+  // As the agent of a known node told last. A preference only: the digest leaves it out.
+  void SetGpuIslands(std::string_view name, const GpuIslands& islands);
 
   void PutPod(const PodState& pod);
   void RemovePod(std::string_view uid);
@@ -182,6 +185,7 @@ class Ledger {
   // Rows by NodeId; free may be negative in a slot when over-committed.
   size_t node_count() const;
   const NodeState& node_state(NodeId node) const;
+  const GpuIslands& gpu_islands(NodeId node) const;
   const ResourceVector& used(NodeId node) const;
   ResourceVector Free(NodeId node) const;
   // What the gang itself holds on the node, for planning a move as if it had let go: its blocks and
@@ -197,6 +201,8 @@ class Ledger {
   std::span<const uint8_t> PlaceableColumn() const;        // 1: known and usable
   // 1: degraded. Empty where no node of the model is.
   std::span<const uint8_t> DegradedColumn() const;
+  // 1: its GPUs are not alike, see gpu_islands.h. Empty where no node of the model is so.
+  std::span<const uint8_t> SplitColumn() const;
   std::span<const uint32_t> NodeClassColumn() const;
   static constexpr uint32_t kNoProduct = 0xffffffff;  // of a node that SetNode did not tell about
   std::span<const uint32_t> ProductColumn() const;    // index into product_names(), or kNoProduct

@@ -16,7 +16,8 @@ LedgerImage::LedgerImage(const Ledger& ledger)
                     .product = ledger.ProductColumn()[index],
                     .known = ledger.ProductColumn()[index] != Ledger::kNoProduct,
                     .usable = state.usable,
-                    .degraded = state.degraded};
+                    .degraded = state.degraded,
+                    .gpu_islands = ledger.gpu_islands(node)};
   }
   for (size_t slot = 0; slot < ledger.resource_count(); ++slot) {
     resource_names.push_back(ledger.resource_name(slot));
@@ -54,6 +55,7 @@ ImageLedger::ImageLedger(const LedgerImage& image) : ledger_(table_) {
                      .degraded = node.degraded,
                      .product = image.product_names[node.product],
                      .node_class = node.node_class});
+    ledger_.SetGpuIslands(name, node.gpu_islands);
     if (node.used != ResourceVector()) {
       ledger_.PutPod({.uid = name, .name = name, .node = name, .requests = node.used});
     }

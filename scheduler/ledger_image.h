@@ -35,6 +35,7 @@ struct ImageNode {
   bool known = false;                     // false: in the model, and nothing else is known of it
   bool usable = false;
   bool degraded = false;
+  GpuIslands gpu_islands;
 };
 
 // What is held on a node.

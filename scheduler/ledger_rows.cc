@@ -41,6 +41,8 @@ void LedgerRows::SetCluster(std::shared_ptr<const topology::Cluster> cluster) {
   placeable_.assign(count, 0);
   degraded_.assign(count, 0);
   degraded_nodes_ = 0;
+  split_.assign(count, 0);
+  split_nodes_ = 0;
   node_class_.assign(count, 0);
   product_.assign(count, kNoProduct);
   product_names_.clear();
@@ -74,6 +76,17 @@ bool LedgerRows::SetState(const NodeState& state) {
   return true;
 }
 
+bool LedgerRows::SetGpuIslands(std::string_view name, const GpuIslands& islands) {
+  const auto it = place_by_name_.find(name);
+  if (it == place_by_name_.end() || !rows_[it->second].known ||
+      rows_[it->second].gpu_islands == islands) {
+    return false;
+  }
+  rows_[it->second].gpu_islands = islands;
+  RefreshColumns(rows_[it->second]);
+  return true;
+}
+
 bool LedgerRows::ClearState(std::string_view name) {
   const auto it = place_by_name_.find(name);
   if (it == place_by_name_.end() || !rows_[it->second].known) {
@@ -86,6 +99,7 @@ bool LedgerRows::ClearState(std::string_view name) {
   unknown.usable = false;
   row.state = std::move(unknown);
   row.known = false;
+  row.gpu_islands = {};
   RefreshColumns(row);
   FreeIfUnused(place);
   ++node_version_;
@@ -162,6 +176,9 @@ void LedgerRows::RefreshColumns(const Row& row) {
   const uint8_t degraded = row.known && row.state.degraded ? 1 : 0;
   degraded_nodes_ = degraded_nodes_ + degraded - degraded_[index];
   degraded_[index] = degraded;
+  const uint8_t split = row.known && row.gpu_islands.split() ? 1 : 0;
+  split_nodes_ = split_nodes_ + split - split_[index];
+  split_[index] = split;
   node_class_[index] = row.state.node_class;
   SetProduct(index, row.known ? &row.state.product : nullptr);
 }

@@ -40,7 +40,8 @@ class LedgerRows {
   struct Row {
     NodeState state;
     bool known = false;  // SetState came, ClearState did not
-    NodeId node;         // invalid outside the model
+    GpuIslands gpu_islands;
+    NodeId node;  // invalid outside the model
     uint32_t references = 0;
     ExactVector sum{};
     ResourceVector used;  // `sum`, saturated
@@ -56,6 +57,7 @@ class LedgerRows {
   // False: nothing changed.
   bool SetState(const NodeState& state);
   bool ClearState(std::string_view name);
+  bool SetGpuIslands(std::string_view name, const GpuIslands& islands);
 
   PlaceId Acquire(std::string_view name);
   void Release(PlaceId place);
@@ -74,6 +76,9 @@ class LedgerRows {
   std::span<const uint8_t> placeable() const { return placeable_; }
   std::span<const uint8_t> degraded() const {
     return degraded_nodes_ == 0 ? std::span<const uint8_t>() : degraded_;
+  }
+  std::span<const uint8_t> split() const {
+    return split_nodes_ == 0 ? std::span<const uint8_t>() : split_;
   }
   std::span<const uint32_t> node_class() const { return node_class_; }
   std::span<const uint32_t> product() const { return product_; }
@@ -101,6 +106,8 @@ class LedgerRows {
   std::vector<uint8_t> placeable_;
   std::vector<uint8_t> degraded_;
   size_t degraded_nodes_ = 0;
+  std::vector<uint8_t> split_;
+  size_t split_nodes_ = 0;
   std::vector<uint32_t> node_class_;
   std::vector<uint32_t> product_;
   std::vector<std::string> product_names_;  // of the nodes of the model, no others

@@ -74,6 +74,10 @@ const NodeState& Ledger::node_state(NodeId node) const {
   return impl_->rows.row(node).state;
 }
 
+const GpuIslands& Ledger::gpu_islands(NodeId node) const {
+  return impl_->rows.row(node).gpu_islands;
+}
+
 const ResourceVector& Ledger::used(NodeId node) const {
   return impl_->rows.row(node).used;
 }
@@ -200,6 +204,10 @@ std::span<const int64_t> Ledger::FreeColumn(size_t slot) const {
 
 std::span<const uint8_t> Ledger::PlaceableColumn() const {
   return impl_->rows.placeable();
+}
+
+std::span<const uint8_t> Ledger::SplitColumn() const {
+  return impl_->rows.split();
 }
 
 std::span<const uint8_t> Ledger::DegradedColumn() const {

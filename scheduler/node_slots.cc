@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "scheduler/gpu_islands.h"
+
 namespace asterism::scheduler {
 namespace {
 
@@ -113,21 +115,58 @@ void NodeSlots::SubtractKept(const PlacementRequest& request, const Ledger& ledg
   }
 }
 
-void NodeSlots::FindDegraded(const Ledger& ledger) {
+void NodeSlots::FindSpecial(const PlacementRequest& request, const Ledger& ledger) {
   const std::span<const uint8_t> degraded = ledger.DegradedColumn();
-  for (uint32_t node = 0; node < degraded.size(); ++node) {
-    if (degraded[node] != 0 && all_slots_[node] > 0) {
-      degraded_.push_back({node, all_slots_[node], all_room_[node]});
+  const std::span<const uint8_t> split = ledger.SplitColumn();
+  const int64_t gpus = FreeGpus(request, request.request);
+  for (uint32_t node = 0; node < std::max(degraded.size(), split.size()); ++node) {
+    const bool is_degraded = !degraded.empty() && degraded[node] != 0;
+    const bool is_split = !split.empty() && split[node] != 0;
+    if (all_slots_[node] == 0 || (!is_degraded && !is_split)) {
+      continue;
     }
+    Special each{node, all_slots_[node], all_slots_[node], all_room_[node]};
+    if (is_split) {
+      const NodeId id(node);
+      const int64_t whole =
+          WholePods(ledger.gpu_islands(id), gpus, FreeGpus(request, ledger.Free(id)));
+      each.whole = std::min(whole, each.slots);
+      islands_matter_ = islands_matter_ || each.whole < each.slots;
+    }
+    if (is_degraded) {
+      each.degraded = ++degraded_;
+    }
+    if (is_degraded || each.whole < each.slots) {
+      special_.push_back(each);
+    }
+  }
+  open_degraded_ = degraded_;
+}
+
+void NodeSlots::ForgetSpecial() {
+  special_.clear();
+  degraded_ = 0;
+  islands_matter_ = false;
+  open_degraded_ = 0;
+  whole_ = false;
+}
+
+void NodeSlots::ApplySpecial() {
+  for (const Special& each : special_) {
+    const bool open = each.degraded <= open_degraded_;
+    all_slots_[each.node] = !open ? 0 : whole_ ? each.whole : each.slots;
+    all_room_[each.node] = open ? each.room : 0;
   }
 }
 
 void NodeSlots::OpenDegraded(size_t count) {
-  for (size_t i = 0; i < degraded_.size(); ++i) {
-    const Degraded& each = degraded_[i];
-    all_slots_[each.node] = i < count ? each.slots : 0;
-    all_room_[each.node] = i < count ? each.room : 0;
-  }
+  open_degraded_ = count;
+  ApplySpecial();
+}
+
+void NodeSlots::KeepIslandsWhole(bool whole) {
+  whole_ = whole;
+  ApplySpecial();
 }
 
 void NodeSlots::ScanFree(const PlacementRequest& request, const Ledger& ledger,
@@ -137,14 +176,14 @@ void NodeSlots::ScanFree(const PlacementRequest& request, const Ledger& ledger,
   AddHeld(request, ledger, ended);
   DropNodes(request, ledger, false);
   SubtractKept(request, ledger);
-  degraded_.clear();
-  FindDegraded(ledger);
+  ForgetSpecial();
+  FindSpecial(request, ledger);
 }
 
 void NodeSlots::ScanRepaired(const PlacementRequest& request, const Ledger& ledger) {
   ScanAmounts(request, ledger);
   ScanRoom(request, ledger);
-  degraded_.clear();
+  ForgetSpecial();
   AddHeld(request, ledger, {});
   DropNodes(request, ledger, true);
   SubtractKept(request, ledger);
@@ -152,7 +191,7 @@ void NodeSlots::ScanRepaired(const PlacementRequest& request, const Ledger& ledg
 
 void NodeSlots::ScanEmpty(const PlacementRequest& request, const Ledger& ledger) {
   const std::span<const uint32_t> classes = ledger.NodeClassColumn();
-  degraded_.clear();
+  ForgetSpecial();
   all_slots_.assign(ledger.node_count(), 0);
   all_room_.assign(ledger.node_count(), 0);
   for (size_t i = 0; i < all_slots_.size(); ++i) {

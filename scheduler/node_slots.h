@@ -40,7 +40,12 @@ class NodeSlots {
   // Of the degraded nodes with room, in their order, only the first `count` may be used from now
   // on. A scan leaves all of them open.
   void OpenDegraded(size_t count);
-  size_t degraded_count() const { return degraded_.size(); }
+  size_t degraded_count() const { return degraded_; }
+  // From now on only pods that find room inside one island of GPUs each (gpu_islands.h) count, or
+  // again all. A scan counts all.
+  void KeepIslandsWhole(bool whole);
+  // Somewhere it makes a difference.
+  bool islands_matter() const { return islands_matter_; }
 
   // `product` is an index into ledger.product_names().
   void Select(const Ledger& ledger, uint32_t product, std::span<const LevelRule> rules);
@@ -59,7 +64,9 @@ class NodeSlots {
   void AddHeld(const PlacementRequest& request, const Ledger& ledger,
                std::span<const ExpectedEnd> ended);
   void DropNodes(const PlacementRequest& request, const Ledger& ledger, bool unusable_too);
-  void FindDegraded(const Ledger& ledger);
+  void FindSpecial(const PlacementRequest& request, const Ledger& ledger);
+  void ForgetSpecial();
+  void ApplySpecial();
   void SubtractKept(const PlacementRequest& request, const Ledger& ledger);
 
   std::vector<int64_t> all_slots_;
@@ -69,12 +76,19 @@ class NodeSlots {
   std::vector<int64_t> slots_;
   std::vector<int64_t> room_;
 
-  struct Degraded {
+  // A node with room that is degraded, or where fewer pods find room inside islands.
+  struct Special {
     uint32_t node = 0;
     int64_t slots = 0;
+    int64_t whole = 0;
     int64_t room = 0;
+    size_t degraded = 0;  // the how manieth of them it is, from 1; 0: none
   };
-  std::vector<Degraded> degraded_;
+  std::vector<Special> special_;
+  size_t degraded_ = 0;
+  bool islands_matter_ = false;
+  size_t open_degraded_ = 0;
+  bool whole_ = false;
 
   struct Held {
     uint32_t node = 0;

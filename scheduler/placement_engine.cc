@@ -190,9 +190,20 @@ bool PlacementEngine::IsBetter(const Candidate& candidate, const Candidate& best
 }
 
 bool PlacementEngine::Choose() {
+  OpenDegraded();
+  if (slots_.islands_matter()) {
+    slots_.KeepIslandsWhole(true);
+    if (!FitsRequired(request_->pods)) {
+      slots_.KeepIslandsWhole(false);
+    }
+  }
+  return ChooseProduct();
+}
+
+void PlacementEngine::OpenDegraded() {
   const size_t degraded = slots_.degraded_count();
   if (degraded == 0) {
-    return ChooseProduct();
+    return;
   }
   // The more are open, the more fits: the least number that does is found by halves.
   size_t too_few = 0;
@@ -207,7 +218,6 @@ bool PlacementEngine::Choose() {
     (FitsRequired(request_->pods) ? enough : too_few) = half;
   }
   slots_.OpenDegraded(enough);
-  return ChooseProduct();
 }
 
 bool PlacementEngine::ChooseProduct() {
@@ -297,10 +307,11 @@ bool PlacementEngine::Assign(Placed& placed) {
       placed.spares.push_back(ledger_->cluster().FindNode(name));
     }
     spares_.Choose(tree_, slots_.slots(), placed.nodes, request_->spares, placed.spares);
-    if (slots_.degraded_count() > 0 &&
+    if ((slots_.degraded_count() > 0 || slots_.islands_matter()) &&
         static_cast<int64_t>(placed.spares.size()) < request_->spares) {
       placed.spares.resize(request_->spares_kept.size());
       slots_.OpenDegraded(slots_.degraded_count());
+      slots_.KeepIslandsWhole(false);
       slots_.Select(*ledger_, best_.product, {});
       spares_.Choose(tree_, slots_.slots(), placed.nodes, request_->spares, placed.spares);
     }

@@ -18,6 +18,10 @@
 // no more of them than it needs: the first so many, in their order. A rule that is only preferred
 // is given up before that.
 //
+// Of nodes with several islands of GPUs only the room inside islands is used where the gang, with
+// its required rules, fits so: what is inside a pod talks most. A preferred rule is given up before
+// that, too.
+//
 // Thread-safety: none; keep one a thread. Cost: O(nodes x levels) for each product and rule set.
 #pragma once
 
@@ -85,6 +89,7 @@ class PlacementEngine {
 
   void LoadKept();
   void LoadProducts();
+  void OpenDegraded();
   bool ChooseProduct();
   bool ChooseRules(Candidate& candidate);
   bool FindDomain(Candidate& candidate);

@@ -180,7 +180,8 @@ class AgentRelaysTest : public ::testing::Test {
                          .on_report = [](std::string_view) {},
                          .tell = [](const NodeNote&) {},
                          .on_measured = [](topology::NodeReport) {},
-                         .on_heard = [this](const std::string& node) { heard_.push_back(node); }},
+                         .on_heard = [this](const std::string& node) { heard_.push_back(node); },
+                         .on_islands = [](const std::string&, const scheduler::GpuIslands&) {}},
                         {"nvidia.com/gpu"}};
   std::shared_ptr<const topology::Cluster> cluster_;
   std::map<uint64_t, std::vector<v1::ControllerFrame>> told_;

@@ -26,7 +26,8 @@ struct Desk {
                             [](const topology::NodeReport& report) {
                               CHECK_THAT(report.node == "gpu-1", "a report of nobody");
                             },
-                        .on_heard = [](const std::string&) {}},
+                        .on_heard = [](const std::string&) {},
+                        .on_islands = [](const std::string&, const scheduler::GpuIslands&) {}},
                        {"nvidia.com/gpu"}};
   std::shared_ptr<const topology::Cluster> cluster = std::make_shared<const topology::Cluster>(
       *topology::BuildCluster({"node"}, {{.name = "gpu-0"}, {.name = "gpu-1"}}));
