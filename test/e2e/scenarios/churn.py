@@ -1,18 +1,19 @@
-"""Jobs come and go while the controller is killed again and again; nothing may ever be wrong. Where the operator binds by itself,
-kube-scheduler binds every second job all the same, so that both meet on the same nodes."""
+"""Jobs and single pods come and go while the controller is killed again and again; nothing may ever be wrong. Where the operator
+binds by itself, kube-scheduler binds the single pods and every second job all the same, so that both meet on the same nodes."""
 
 import os
 import random
 import threading
 import time
 
-from harness import pods as pod_facts
+from harness import jobs, pods as pod_facts
 from harness.api import ApiError
 from harness.failure import Failed, require
 from harness.scenario import Commit, scenario
 from scenarios.queueing import create_queue
 
 _JOBS_AT_ONCE = 12
+_SINGLES_AT_ONCE = 12
 _PINNED = "pinned"     # a Queue whose jobs kube-scheduler binds
 _KILL_AFTER_S = (0.2, 2.5)
 
@@ -28,6 +29,8 @@ class Churn(threading.Thread):
         self._stop_event = threading.Event()
         self.jobs = []
         self.created = 0
+        self._singles = []
+        self._singles_created = 0
         self.error = None
 
     def stop(self):
@@ -54,6 +57,9 @@ class Churn(threading.Thread):
             pass
 
     def _step(self):
+        if self._random.random() < 0.3:
+            self._step_of_singles()
+            return
         self.jobs = [job for job in self.jobs if job.object() or time.monotonic() - job.born < 5]
         if len(self.jobs) < _JOBS_AT_ONCE and self._random.random() < 0.6:
             self._add()
@@ -70,6 +76,23 @@ class Churn(threading.Thread):
         job = self._cluster.submit_job(f"churn-{self.created:04}", pods * 8, behaviour=behaviour, queue=self._random.choice(self._queues))
         job.born = time.monotonic()
         self.jobs.append(job)
+
+    def _step_of_singles(self):
+        if len(self._singles) < _SINGLES_AT_ONCE:
+            self._singles_created += 1
+            name = f"single-{self._singles_created:04}"
+            self._singles.append(name)
+            self._cluster.create_pod(name, gpus=self._random.randint(1, 4), scheduler=jobs.SCHEDULER)
+        else:
+            self.remove_single(self._random.choice(self._singles))
+
+    def remove_single(self, name):
+        self._cluster.api.delete("Pod", name, self._cluster.namespace, gracePeriodSeconds=0)
+        self._singles.remove(name)
+
+    def remove_singles(self):
+        while self._singles:
+            self.remove_single(self._singles[0])
 
     def _remove(self, job):
         job.delete()
@@ -135,6 +158,7 @@ def run_churn(cluster, body, count, hurt, check_every=5):
     settle(cluster)
     cluster.check(timeout_s=30)
     require(churn.created > count, f"only {churn.created} jobs: no churn")
+    churn.remove_singles()
     for job in churn.jobs:
         job.delete()
     cluster.wait_for(lambda: not cluster.jobs.all(), "all jobs are gone, so that no Queue is taken from under one")
