@@ -123,8 +123,6 @@ PodPort::~PodPort() {
 }
 
 absl::Status PodPort::Listen() {
-  std::error_code error;
-  std::filesystem::create_directories(options_.folder, error);
   const std::string path = options_.folder + "/" + kPortSocketName;
   sockaddr_un address{.sun_family = AF_UNIX};
   if (path.size() >= sizeof(address.sun_path)) {
@@ -133,6 +131,8 @@ absl::Status PodPort::Listen() {
         path, sizeof(address.sun_path) - 1));
   }
   path.copy(address.sun_path, path.size());
+  std::error_code error;
+  std::filesystem::create_directories(options_.folder, error);
   // What a killed agent left behind.
   unlink(path.c_str());
   listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

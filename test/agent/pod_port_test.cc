@@ -252,10 +252,10 @@ TEST(PodPort, SaysWhatIsWrongWithItsFolder) {
   const auto none = [](const WorkerReport&) {};
   EXPECT_THAT(PodPort::Open({.folder = "/proc/no/such"}, clock, executor, none).status().message(),
               ::testing::HasSubstr("--port-folder"));
-  EXPECT_THAT(PodPort::Open({.folder = "/tmp/" + std::string(200, 'x')}, clock, executor, none)
-                  .status()
-                  .message(),
+  const std::string too_long = ::testing::TempDir() + std::string(200, 'x');
+  EXPECT_THAT(PodPort::Open({.folder = too_long}, clock, executor, none).status().message(),
               ::testing::HasSubstr("shorter"));
+  EXPECT_FALSE(std::filesystem::exists(too_long));
 }
 
 }  // namespace
