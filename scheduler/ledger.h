@@ -145,6 +145,7 @@ struct NodeView {
   ResourceVector allocatable;
   ResourceVector used;  // by all holders; may exceed allocatable when a foreign pod came first
   bool usable = true;
+  GpuIslands gpu_islands;
 };
 
 // An immutable picture. `nodes` are in topology order.

@@ -173,6 +173,7 @@ std::shared_ptr<const LedgerView> Ledger::View() const {
     target.allocatable = row.state.allocatable;
     target.used = row.used;
     target.usable = row.known && row.state.usable;
+    target.gpu_islands = row.gpu_islands;
   }
   for (size_t slot = 0; slot < impl_->table.size(); ++slot) {
     view->resource_names.push_back(impl_->table.name(slot));

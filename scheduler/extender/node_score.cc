@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/gpu_islands.h"
+
 namespace asterism::scheduler::extender {
 
 void PodDemand::Add(size_t slot, int64_t amount) {
@@ -81,6 +83,9 @@ void NodeScores::ScoreSupernode(const LedgerView& view, size_t begin, size_t end
     gone += node.usable ? used : allocatable;
     if (!Fits(node, demand_)) {
       scores_[i] = kUnfit;
+    } else if (node.gpu_islands.split() &&
+               WholePods(node.gpu_islands, gpus.amount, allocatable - used) == 0) {
+      scores_[i] = kBrokenIsland;
     } else if (used == 0) {
       scores_[i] = kFreeNode;
     } else {

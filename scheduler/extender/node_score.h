@@ -14,6 +14,7 @@
 //   all),
 //          `gone` = GPUs of the supernode that are held or stand on unusable nodes, `all` = its
 //          GPUs
+//   1      there is room, and no island of GPUs (gpu_islands.h) that holds the pod
 //   0      the whole supernode is free
 // Without level 1 a node is its own supernode. Nodes that do not fit get 0.
 //
@@ -104,6 +105,7 @@ class NodeScores {
   uint8_t score(uint32_t id) const { return fits(id) ? scores_[id] : uint8_t{0}; }
 
  private:
+  static constexpr uint8_t kBrokenIsland = 1;
   static constexpr uint8_t kUnfit = 255;
   static constexpr uint8_t kFreeNode = 254;  // until its supernode is known
 

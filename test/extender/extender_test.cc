@@ -317,6 +317,19 @@ TEST_F(ExtenderTest, ASupernodeWithAnUnusableNodeIsBroken) {
   EXPECT_EQ(scores[2], Json::parse(R"({"Host":"stranger","Score":0})"));
 }
 
+TEST_F(ExtenderTest, ASinglePodGoesWhereOneIslandOfGpusHoldsIt) {
+  builder_.Use("gpu-0-0", kGpuSlot, 4);
+  builder_.Use("gpu-0-1", kGpuSlot, 2);
+  builder_.Node("gpu-0-0").gpu_islands = {.islands = {0x0f, 0xf0}, .taken = 0x33};
+  builder_.Node("gpu-0-1").gpu_islands = {.islands = {0x0f, 0xf0}, .taken = 0x03};
+  const auto scores = [this](int64_t gpus) {
+    const Json answer = Prioritize({.gpus = gpus}, {"gpu-0-0", "gpu-0-1", "gpu-1-0"});
+    return std::vector<int>{answer[0].at("Score"), answer[1].at("Score"), answer[2].at("Score")};
+  };
+  EXPECT_THAT(scores(4), ElementsAre(1, 9, 0)) << "two and two GPUs of the first";
+  EXPECT_THAT(scores(2), ElementsAre(9, 8, 0));
+}
+
 TEST_F(ExtenderTest, GangPodScoresOnlyItsHome) {
   builder_.AddBlock("llama", 0, "gpu-0-1", 1, "");
   const Json scores = Prioritize({.job_uid = "llama"}, {"gpu-0-0", "gpu-0-1"});
