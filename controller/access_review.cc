@@ -26,15 +26,15 @@ absl::Status Denied(const Caller& caller, const AccessRight& access) {
   const std::string where = everywhere ? std::string("in the whole cluster")
                                        : fmt::format("in namespace \"{}\"", access.namespace_name);
   return absl::PermissionDeniedError(fmt::format(
-      "\"{}\" may not {} {}.{} {}: ask for a {} with that verb, or call with another token",
-      caller.user, access.verb, access.resource, operators::kTrainingJobs.group, where,
-      everywhere ? "ClusterRole and a ClusterRoleBinding" : "Role"));
+      "\"{}\" may not {} {}{}{} {}: ask for a {} with that verb, or call with another token",
+      caller.user, access.verb, access.resource, access.group.empty() ? "" : ".", access.group,
+      where, everywhere ? "ClusterRole and a ClusterRoleBinding" : "Role"));
 }
 
 std::string ReviewKey(const Caller& caller, const AccessRight& access) {
   // None of them can hold a line break that the API server would take for a name.
-  return fmt::format("{}\n{}\n{}\n{}\n{}", caller.key, access.verb, access.resource,
-                     access.namespace_name, access.name);
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", caller.key, access.verb, access.group,
+                     access.resource, access.namespace_name, access.name);
 }
 
 }  // namespace
@@ -106,8 +106,8 @@ void AccessReview::Ask(const Caller& caller, const AccessRight& access,
     return;
   }
   json attributes = {{"verb", access.verb},
-                     {"group", operators::kTrainingJobs.group},
-                     {"version", operators::kTrainingJobs.version},
+                     {"group", access.group},
+                     {"version", access.group.empty() ? "v1" : operators::kTrainingJobs.version},
                      {"resource", access.resource}};
   if (!access.namespace_name.empty()) {
     attributes["namespace"] = access.namespace_name;

@@ -32,9 +32,10 @@
 
 namespace asterism::controller {
 
-// A verb on a kind of asterism.dev.
+// A verb on a kind.
 struct AccessRight {
-  std::string verb;  // get, list, create
+  std::string verb;                    // get, list, create, update
+  std::string group = "asterism.dev";  // empty: core
   std::string resource = "trainingjobs";
   std::string namespace_name;  // empty: in all namespaces, or a cluster-scoped kind
   std::string name;            // empty: any

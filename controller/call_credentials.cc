@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "base/strings.h"
 #include "grpc/grpc_security_constants.h"
+#include "grpcpp/server_context.h"
 
 namespace asterism::controller {
 namespace {

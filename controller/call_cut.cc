@@ -2,6 +2,8 @@
 
 #include <mutex>
 
+#include "grpcpp/server_context.h"
+
 namespace asterism::controller {
 
 // Cancelling may run the reactor's OnDone at once, on the same thread; on another one OnDone has to

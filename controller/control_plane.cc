@@ -185,6 +185,7 @@ void ControlPlane::MakeEnvironment(const Configuration& configuration) {
                                                .launcher_image = configuration.launcher_image},
                                       .commit = configuration.commit,
                                       .planner = PlannerSettingsOf(configuration)});
+  MakeCalibrationKeeper();
 }
 
 void ControlPlane::MakeExtender() {
@@ -295,6 +296,24 @@ void ControlPlane::NoteUnboundSinglePods() {
   });
 }
 
+void ControlPlane::MakeCalibrationKeeper() {
+  calibrations_ = std::make_unique<CalibrationKeeper>(
+      CalibrationKeeper::Dependencies{
+          .clock = dependencies_.clock,
+          .executor = dependencies_.executor,
+          .rng = dependencies_.rng.Fork(kCalibrationMap),
+          .client = dependencies_.client,
+          .source = dependencies_.source,
+          .may_write = [this] { return MayWrite(); },
+          .on_change =
+              [this](std::shared_ptr<const planner::CalibrationSet> kept) {
+                environment_->planner.kept = std::move(kept);
+                OnEnvironment();
+              },
+          .on_known = [this] { RebuildWhenReady(); }},
+      identity_.namespace_name);
+}
+
 // A burst of events is one new view; a placement does not wait for it, it publishes by itself.
 void ControlPlane::PublishSoon() {
   if (!publish_timer_.pending()) {
@@ -391,6 +410,7 @@ void ControlPlane::Start() {
   priority_classes_->Start();
   queues_->Start();
   jobs_informer_->Start();
+  calibrations_->Start();
   elector_->Start();
   fabric_files_->Start();
   ReportMetrics();
@@ -407,6 +427,7 @@ void ControlPlane::ReportMetrics() {
   watch(priority_classes_, kube::kPriorityClasses);
   watch(queues_, operators::kQueues);
   watch(jobs_informer_, operators::kTrainingJobs);
+  watch(&calibrations_->informer(), operators::kCalibrationMaps);
   if (jobs_ != nullptr) {
     jobs_->ReportQueue();
   }
@@ -447,7 +468,12 @@ void ControlPlane::OnSynced(std::string_view kind) {
 
 void ControlPlane::OnListed(std::string_view kind) {
   awaited_lists_.erase(std::string(kind));
-  if (holds_lease_ && jobs_ == nullptr && awaited_lists_.empty() && AllSynced()) {
+  RebuildWhenReady();
+}
+
+void ControlPlane::RebuildWhenReady() {
+  if (holds_lease_ && jobs_ == nullptr && awaited_lists_.empty() && AllSynced() &&
+      calibrations_->known()) {
     Rebuild();
   }
 }

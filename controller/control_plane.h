@@ -30,6 +30,7 @@
 #include "base/rng.h"
 #include "base/snapshot.h"
 #include "controller/agent_registry.h"
+#include "controller/calibration_keeper.h"
 #include "controller/clock_watch.h"
 #include "controller/cluster_topology.h"
 #include "controller/configuration.h"
@@ -118,6 +119,9 @@ class ControlPlane {
   // From any thread.
   DeviceHolders device_holders() const { return agents_.Holders(); }
 
+  // What calibration has found on this cluster.
+  CalibrationKeeper& calibrations() { return *calibrations_; }
+
   // On the executor. The jobs that are carried through their life: null while another leads.
   const operators::JobController* jobs() const { return jobs_.get(); }
   const operators::AdmissionEnvironment& environment() const { return *environment_; }
@@ -134,6 +138,8 @@ class ControlPlane {
   void MakeElector(const LeaderElectionConfiguration& times);
   void OnSynced(std::string_view kind);
   void OnListed(std::string_view kind);
+  void MakeCalibrationKeeper();
+  void RebuildWhenReady();
   void OnEnvironment();
   void OnPod(const kube::Change<kube::Pod>& change);
   void NoteUnboundSinglePods();
@@ -188,6 +194,7 @@ class ControlPlane {
   InformerPtr<operators::Queue> queues_;
   InformerPtr<operators::TrainingJob> jobs_informer_;
   std::unique_ptr<operators::AdmissionEnvironment> environment_;
+  std::unique_ptr<CalibrationKeeper> calibrations_;
 
   std::unique_ptr<kube::EventRecorder> events_;
   std::unique_ptr<kube::LeaderElector> elector_;

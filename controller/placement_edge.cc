@@ -45,11 +45,13 @@ std::unique_ptr<grpc::Service> PlacementEdge::MakeService(
 }
 
 std::unique_ptr<grpc::Service> PlacementEdge::MakePlanner() {
-  return MakePlannerService({.core = dependencies_.core,
+  return MakePlannerService({.clock = dependencies_.clock,
+                             .core = dependencies_.core,
                              .turns = turns_,
                              .timers = timers_,
                              .plane = dependencies_.plane,
                              .identity = identity_,
+                             .access = access_,
                              .admission = admission_,
                              .default_deadline = options_.default_deadline});
 }

@@ -132,7 +132,8 @@ void FillLaunch(const PlannerQuestion& question, const planner::PlanAnswer& answ
 
 }  // namespace
 
-absl::StatusOr<PlannerQuestion> ReadPlannerQuestion(const v1::PlanQuestion& question) {
+absl::StatusOr<PlannerQuestion> ReadPlannerQuestion(const v1::PlanQuestion& question,
+                                                    const planner::CalibrationSet& kept) {
   ASSIGN_OR_RETURN(const planner::ClusterSpec cluster, ReadPlanCluster(question.cluster()));
   ASSIGN_OR_RETURN(const nlohmann::json job,
                    operators::ParseObjectText(question.training_job_json(), "TrainingJob"));
@@ -153,10 +154,11 @@ absl::StatusOr<PlannerQuestion> ReadPlannerQuestion(const v1::PlanQuestion& ques
         "spec.model.huggingFaceConfigMap names");
   }
   PlannerQuestion read;
-  ASSIGN_OR_RETURN(read.request,
-                   operators::RequestOfJob(spec, *framework, cluster, question.config_json()));
+  ASSIGN_OR_RETURN(read.request, operators::RequestOfJob(spec, *framework, cluster,
+                                                         question.config_json(), kept));
   if (question.has_constants()) {
     RETURN_IF_ERROR(ReadConstants(question.constants(), read.request.constants));
+    read.request.tables_version = planner::kTimeTablesVersion;
   }
   read.gpus_per_node = std::min(cluster.levels.front().gpus, read.request.gpus);
   read.command = spec.command;
@@ -178,6 +180,15 @@ absl::StatusOr<planner::LaunchPlan> ReadLaunchText(const PlannerQuestion& questi
                                         .sequence = request.sequence}));
   RETURN_IF_ERROR(planner::CheckDegrees(launch.plan));
   return launch;
+}
+
+absl::Status CheckStages(const PlannerQuestion& question, const planner::ParallelPlan& plan) {
+  if (plan.degrees.pipeline * plan.virtual_stages > question.request.model.layers + 2) {
+    return absl::InvalidArgumentError(
+        fmt::format("launch: {} stages are more than the {} layers: use fewer",
+                    plan.degrees.pipeline * plan.virtual_stages, question.request.model.layers));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<planner::LaunchEnvironment> ReadLaunchEnvironment(const PlannerQuestion& question,

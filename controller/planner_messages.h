@@ -2,7 +2,7 @@
 //
 // Plans as messages of asterism.v1.Planner, and its questions as the planner takes them.
 //
-//   ASSIGN_OR_RETURN(const PlannerQuestion asked, ReadPlannerQuestion(request.question()));
+//   ASSIGN_OR_RETURN(const PlannerQuestion asked, ReadPlannerQuestion(request.question(), kept));
 //   FillPlan(asked, answer, *response.add_plans());
 //
 // Errors name the field of the message or of the TrainingJob, and the way out.
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "planner/calibration_set.h"
 #include "planner/launch_plan.h"
 #include "planner/plan_answer.h"
 #include "planner/search.h"
@@ -34,11 +35,15 @@ struct PlannerQuestion {
   std::vector<std::string> command;
 };
 
-absl::StatusOr<PlannerQuestion> ReadPlannerQuestion(const v1::PlanQuestion& question);
+// `kept`: constants for where the question states none.
+absl::StatusOr<PlannerQuestion> ReadPlannerQuestion(const v1::PlanQuestion& question,
+                                                    const planner::CalibrationSet& kept);
 
 // A launch without arguments is read from the job's command.
 absl::StatusOr<planner::LaunchPlan> ReadLaunchText(const PlannerQuestion& question,
                                                    const v1::LaunchText& text);
+// More pipeline ranks than layers is nothing that the models can be asked about.
+absl::Status CheckStages(const PlannerQuestion& question, const planner::ParallelPlan& plan);
 absl::StatusOr<planner::LaunchEnvironment> ReadLaunchEnvironment(const PlannerQuestion& question,
                                                                  const v1::LaunchText& text);
 

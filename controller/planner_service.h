@@ -5,8 +5,10 @@
 //
 //   std::unique_ptr<grpc::Service> service = MakePlannerService({...});
 //
-// The calls read nothing of the cluster, so whoever the API server knows may make them; they take
-// room and turns with those of the placement service. A standby looks at nobody's token.
+// The calls read no object of anybody, so whoever the API server knows may make them; they take
+// room and turns with those of the placement service. A standby looks at nobody's token. Calibrate
+// with `keep` changes what the whole cluster plans with: for that the caller has to be allowed to
+// update the ConfigMap that it ends in.
 //
 // Thread-safety: gRPC's threads. Cost: one hop to the core and one to the worker a call.
 #pragma once
@@ -14,7 +16,9 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/executor.h"
+#include "controller/access_review.h"
 #include "controller/call_admission.h"
 #include "controller/caller_identity.h"
 #include "controller/caller_turns.h"
@@ -29,11 +33,13 @@ namespace asterism::controller {
 inline constexpr char kPlannerService[] = "asterism.v1.Planner";
 
 struct PlannerServiceParts {
+  const base::Clock& clock;
   base::Executor& core;
   CallerTurns& turns;
   base::Executor& timers;
   ControlPlane& plane;
   CallerIdentity& identity;
+  AccessReview& access;
   CallAdmission& admission;
   absl::Duration default_deadline;
 };

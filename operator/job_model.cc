@@ -2,6 +2,7 @@
 
 #include <array>
 #include <tuple>
+#include <utility>
 
 #include "base/status_macros.h"
 #include "base/strings.h"
@@ -12,7 +13,6 @@
 #include "planner/model_source.h"
 #include "planner/plan_answer.h"
 #include "planner/setting_reader.h"
-#include "planner/time_constants.h"
 
 namespace asterism::operators {
 namespace {
@@ -179,7 +179,8 @@ absl::StatusOr<planner::ModelSpec> ModelOfJob(const JobModelSpec& model,
 absl::StatusOr<planner::SearchRequest> RequestOfJob(const JobPlanSpec& spec,
                                                     planner::Framework framework,
                                                     const planner::ClusterSpec& cluster,
-                                                    std::string_view config_json) {
+                                                    std::string_view config_json,
+                                                    const planner::CalibrationSet& kept) {
   if (!spec.model.has_value()) {
     return absl::InvalidArgumentError(
         "spec.model: missing: without it there is no plan: state preset, globalBatchSize and "
@@ -195,8 +196,9 @@ absl::StatusOr<planner::SearchRequest> RequestOfJob(const JobPlanSpec& spec,
   request.framework = framework;
   request.runtime = planner::RuntimeOf(framework);
   request.precision = spec.model->precision;
-  const planner::TimeConstants* constants = planner::ConstantsOfGpu(cluster.gpu.name);
-  request.constants = constants == nullptr ? planner::ShippedConstants() : *constants;
+  planner::TablesInForce tables = planner::TablesFor(kept, cluster.gpu.name, framework);
+  request.constants = tables.constants;
+  request.tables_version = std::move(tables.version);
   ASSIGN_OR_RETURN(request.fixed, planner::FixedByCommand(framework, spec.command));
   for (const PlanDegree& each : kPlanDegrees) {
     const int64_t wanted = spec.fixed.*each.degree;

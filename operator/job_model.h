@@ -23,6 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "operator/json_fields.h"
+#include "planner/calibration_set.h"
 #include "planner/search.h"
 
 namespace asterism::operators {
@@ -63,9 +64,9 @@ absl::StatusOr<planner::ModelSpec> ModelOfJob(const JobModelSpec& model,
                                               std::string_view config_json);
 
 // Flags in the command are fixed degrees; one that contradicts spec.plan or spec.model is an error.
-absl::StatusOr<planner::SearchRequest> RequestOfJob(const JobPlanSpec& spec,
-                                                    planner::Framework framework,
-                                                    const planner::ClusterSpec& cluster,
-                                                    std::string_view config_json);
+// `kept`: constants that the cluster has measured.
+absl::StatusOr<planner::SearchRequest> RequestOfJob(
+    const JobPlanSpec& spec, planner::Framework framework, const planner::ClusterSpec& cluster,
+    std::string_view config_json, const planner::CalibrationSet& kept = planner::CalibrationSet());
 
 }  // namespace asterism::operators

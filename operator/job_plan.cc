@@ -43,10 +43,25 @@ std::string DigestOfSpec(const TrainingJob& job, const GangShape& shape) {
   return Hex(base::Fnv1a(DumpJson(said)));
 }
 
-std::string DigestOfOffers(const std::vector<PlanOffer>& offers, std::string_view unknown) {
-  uint64_t hash = base::Fnv1a(fmt::format("{} {}\n", planner::kTimeTablesVersion, unknown));
-  for (const PlanOffer& offer : offers) {
+const planner::CalibrationSet& KeptBy(const JobPlanQuestion& question) {
+  static const planner::CalibrationSet kNothing;
+  return question.kept == nullptr ? kNothing : *question.kept;
+}
+
+// Of a calibration its constants: versions begin anew with a new object.
+std::string DigestOfOffers(const JobPlanQuestion& question) {
+  uint64_t hash =
+      base::Fnv1a(fmt::format("{} {}\n", planner::kTimeTablesVersion, question.unknown_products));
+  for (const PlanOffer& offer : question.offers) {
     hash = base::Fnv1a(fmt::format("{} {}\n", offer.product, offer.cluster.gpu.name), hash);
+    const std::optional<std::string> key =
+        planner::CalibrationKey(offer.cluster.gpu.name, question.framework);
+    const planner::KeptCalibration* const kept =
+        key.has_value() ? KeptBy(question).Find(*key) : nullptr;
+    for (size_t i = 0; kept != nullptr && i < planner::CalibratedConstants().size(); ++i) {
+      hash =
+          base::Fnv1a(fmt::format("{} ", kept->constants.*planner::CalibratedConstants()[i]), hash);
+    }
     for (const planner::ClusterLevel& level : offer.cluster.levels) {
       hash = base::Fnv1a(fmt::format("{} {} {} {}\n", level.name, level.gpus,
                                      level.gigabytes_per_second, level.latency_us),
@@ -190,7 +205,7 @@ PlanStatus StatusOf(const JobPlanQuestion& question, const PlanOffer& offer,
   plan.device_bytes = WholeBytes(answer.device.device.value);
   plan.bound_by = base::CutText(answer.bound_by, kPlanTextBytesMax);
   plan.blocks = BlocksOfPlan(answer, offer.cluster, plan.gpus);
-  plan.tables_version = planner::kTimeTablesVersion;
+  plan.tables_version = request.tables_version;
   FillLaunchOf(question, request, answer, plan);
   return plan;
 }
@@ -204,8 +219,8 @@ struct PricedOffer {
 PricedOffer PriceOffer(const JobPlanQuestion& question, const PlanOffer& offer) {
   PricedOffer priced;
   JobPlanAnswer& answer = priced.answer;
-  absl::StatusOr<planner::SearchRequest> request =
-      RequestOfJob(question.spec, question.framework, offer.cluster, question.config_json);
+  absl::StatusOr<planner::SearchRequest> request = RequestOfJob(
+      question.spec, question.framework, offer.cluster, question.config_json, KeptBy(question));
   if (!request.ok()) {
     answer.reason = plan_reason::kInvalid;
     answer.message = base::ToStd(request.status().message());
@@ -278,7 +293,8 @@ JobPlanQuestion QuestionOf(const TrainingJob& job, const PlanWish& wish,
                            const std::map<std::string, ProductLevels>& products,
                            const GangShape& shape, const std::vector<std::string>& level_names,
                            const PlannerSettings& settings) {
-  JobPlanQuestion question{.spec = wish.spec, .framework = wish.framework, .shape = shape};
+  JobPlanQuestion question{
+      .spec = wish.spec, .framework = wish.framework, .shape = shape, .kept = settings.kept};
   for (const std::string& product : CandidateProducts(job, products)) {
     const planner::GpuSpec* gpu = GpuOfProduct(product, settings);
     if (gpu == nullptr) {
@@ -293,7 +309,7 @@ JobPlanQuestion QuestionOf(const TrainingJob& job, const PlanWish& wish,
     }
   }
   question.spec_digest = DigestOfSpec(job, shape);
-  question.cluster_digest = DigestOfOffers(question.offers, question.unknown_products);
+  question.cluster_digest = DigestOfOffers(question);
   return question;
 }
 

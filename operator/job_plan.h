@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,6 +77,7 @@ struct JobPlanQuestion {
   planner::Framework framework = planner::Framework::kMegatron;
   GangShape shape;
   std::vector<PlanOffer> offers;
+  std::shared_ptr<const planner::CalibrationSet> kept;  // as in PlannerSettings
   std::string unknown_products;  // that the job may have and the planner does not know
   // Of the ConfigMap; filled in by who reads it, with SetModelConfig. Without one: empty.
   std::string config_json;

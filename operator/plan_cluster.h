@@ -18,11 +18,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "planner/calibration_set.h"
 #include "planner/cluster_spec.h"
 #include "scheduler/ledger.h"
 
@@ -38,6 +40,8 @@ struct PlannerSettings {
   std::vector<LevelLink> links;  // by level, inner to outer; may be shorter
   // Products that the planner's table does not know by their label: the GPU they count as.
   std::map<std::string, std::string> gpus_by_product;
+  // What this cluster's own jobs have shown of the speed of its GPUs; null: nothing.
+  std::shared_ptr<const planner::CalibrationSet> kept;
 };
 
 inline constexpr double kInnerLatencyUs = 3;

@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -70,6 +71,7 @@ struct SearchRequest {
   Runtime runtime = Runtime::kMegatron;
   Precision precision = Precision::kBf16;
   TimeConstants constants;
+  std::string tables_version;  // which tables `constants` come from; nothing depends on it
   FixedDegrees fixed;
   AxisLimits most;
   size_t top_k = 5;

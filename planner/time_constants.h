@@ -46,10 +46,17 @@ struct TimeConstants {
   double kernel_share = 0.3;
   // Ranks of a tensor group wait for their slowest host: so much longer for each doubling.
   double host_spread = 0.05;
+
+  friend bool operator==(const TimeConstants&, const TimeConstants&) = default;
 };
 
 // Pointers to the ten, in the order above.
 const std::array<double TimeConstants::*, 10>& CalibratedConstants();
+// As they are called outside, in the same order.
+inline constexpr std::array<std::string_view, 10> kCalibratedConstantNames = {
+    "productEfficiency", "groupedEfficiency", "attentionEfficiency", "halfWidth",
+    "halfTokens",        "elementwise",       "exposedExchange",     "networkShare",
+    "exposedData",       "launchMicroseconds"};
 
 const TimeConstants& ShippedConstants();
 // Shipped ones when the table has no such entry.

@@ -3,9 +3,11 @@
 #include "controller/planner_desk.h"
 
 #include "asterism/v1/planner.pb.h"
+#include "controller/planner_messages.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "planner/calibration_set.h"
 
 namespace asterism::controller {
 namespace {
@@ -39,7 +41,7 @@ v1::PlanResponse Planned(const v1::PlanQuestion& question, int plans = 1) {
   v1::PlanRequest request;
   *request.mutable_question() = question;
   request.set_plans(plans);
-  auto response = AnswerPlanRequest(request);
+  auto response = AnswerPlanRequest(request, {});
   EXPECT_TRUE(response.ok()) << response.status();
   return *std::move(response);
 }
@@ -79,7 +81,7 @@ TEST(PlannerDesk, APlanExplainsItselfFromItsOwnWords) {
     *request.mutable_question() = question;
     *request.mutable_launch()->mutable_arguments() = plan.arguments();
     request.mutable_launch()->set_file(plan.file().content());
-    const auto explained = AnswerExplainPlan(request);
+    const auto explained = AnswerExplainPlan(request, {});
     ASSERT_TRUE(explained.ok()) << framework << explained.status();
     EXPECT_EQ(explained->plan().degrees().SerializeAsString(), plan.degrees().SerializeAsString());
     EXPECT_EQ(explained->plan().step_seconds().value(), plan.step_seconds().value()) << framework;
@@ -94,7 +96,7 @@ TEST(PlannerDesk, ValidateNamesRuleAndRemedy) {
        {"--tensor-model-parallel-size", "8", "--overlap-param-gather", "--micro-batch-size", "3"}) {
     request.mutable_launch()->add_arguments(word);
   }
-  const auto response = AnswerValidate(request);
+  const auto response = AnswerValidate(request, {});
   ASSERT_TRUE(response.ok()) << response.status();
   std::vector<std::string> rules;
   for (const v1::Violation& each : response->violations()) {
@@ -115,7 +117,7 @@ TEST(PlannerDesk, EveryPlanValidates) {
   for (const v1::Choice& each : plan.environment()) {
     (*request.mutable_launch()->mutable_environment())[each.name()] = each.value();
   }
-  const auto response = AnswerValidate(request);
+  const auto response = AnswerValidate(request, {});
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_THAT(response->violations(), SizeIs(0));
   EXPECT_TRUE(response->fits());
@@ -128,44 +130,40 @@ TEST(PlannerDesk, ReplanUsesWhatIsLeft) {
   *request.mutable_question() = question;
   *request.mutable_launch()->mutable_arguments() = Planned(QuestionFor(512)).plans(0).arguments();
   request.set_lost_gpus(8);
-  const auto response = AnswerReplan(request);
+  const auto response = AnswerReplan(request, {});
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_LE(response->plan().gpus_used(), 504);
   EXPECT_TRUE(response->plan().fits());
   request.set_lost_gpus(512);
-  EXPECT_THAT(std::string(AnswerReplan(request).status().message()), HasSubstr("lost_gpus"));
+  EXPECT_THAT(std::string(AnswerReplan(request, {}).status().message()), HasSubstr("lost_gpus"));
 }
 
-// Of steps that are a tenth slower than predicted the errors vanish.
-TEST(PlannerDesk, CalibrateComesNearerToWhatWasMeasured) {
-  v1::CalibrateRequest request;
-  for (const int gpus : {64, 128, 256, 512}) {
-    const v1::PlanQuestion question = QuestionFor(gpus, "llama-3-8b");
-    const v1::ParallelPlan plan = Planned(question).plans(0);
-    v1::Measurement& measurement = *request.add_measurements();
-    *measurement.mutable_question() = question;
-    *measurement.mutable_launch()->mutable_arguments() = plan.arguments();
-    measurement.set_step_seconds(1.1 * plan.step_seconds().value());
-  }
-  const auto response = AnswerCalibrate(request);
-  ASSERT_TRUE(response.ok()) << response.status();
-  ASSERT_THAT(response->error_after(), SizeIs(4));
-  for (int index = 0; index < 4; ++index) {
-    EXPECT_NEAR(response->error_before(index), -1 / 11.0, 1e-6);
-    EXPECT_LT(std::abs(response->error_after(index)), 0.05);
-  }
-  // They are taken back.
-  v1::PlanQuestion question = QuestionFor(64, "llama-3-8b");
-  *question.mutable_constants() = response->constants();
-  EXPECT_GT(Planned(question).plans(0).step_seconds().value(),
-            Planned(QuestionFor(64, "llama-3-8b")).plans(0).step_seconds().value());
+TEST(PlannerDesk, WhatTheClusterKeepsHoldsUnlessTheQuestionSaysOther) {
+  v1::PlanRequest request;
+  *request.mutable_question() = QuestionFor(64, "llama-3-8b");
+  planner::TimeConstants slow = planner::ShippedConstantsOf("H100");
+  slow.product_efficiency /= 2;
+  planner::CalibrationSet kept;
+  kept.Put("H100.MegatronLM", {.version = 7, .constants = slow, .points = {}});
+  const auto shipped = AnswerPlanRequest(request, {});
+  const auto own = AnswerPlanRequest(request, kept);
+  ASSERT_TRUE(shipped.ok() && own.ok());
+  EXPECT_EQ(shipped->tables_version(), planner::kTimeTablesVersion);
+  EXPECT_EQ(own->tables_version(), shipped->tables_version() + "+H100.MegatronLM.7");
+  EXPECT_GT(own->plans(0).step_seconds().value(), 1.2 * shipped->plans(0).step_seconds().value());
+  FillConstants(planner::ShippedConstantsOf("H100"),
+                *request.mutable_question()->mutable_constants());
+  const auto stated = AnswerPlanRequest(request, kept);
+  ASSERT_TRUE(stated.ok());
+  EXPECT_EQ(stated->tables_version(), planner::kTimeTablesVersion);
+  EXPECT_EQ(stated->plans(0).step_seconds().value(), shipped->plans(0).step_seconds().value());
 }
 
 TEST(PlannerDesk, ErrorsNameTheField) {
   const auto message = [](const v1::PlanQuestion& question) {
     v1::PlanRequest request;
     *request.mutable_question() = question;
-    return std::string(AnswerPlanRequest(request).status().message());
+    return std::string(AnswerPlanRequest(request, {}).status().message());
   };
   v1::PlanQuestion question = QuestionFor(64);
   question.mutable_cluster()->set_gpu("H1000");
@@ -183,9 +181,8 @@ TEST(PlannerDesk, ErrorsNameTheField) {
   EXPECT_THAT(message(question), HasSubstr("constants: "));
   v1::PlanRequest request;
   request.set_plans(99);
-  EXPECT_THAT(std::string(AnswerPlanRequest(request).status().message()),
+  EXPECT_THAT(std::string(AnswerPlanRequest(request, {}).status().message()),
               HasSubstr("plans: 99 is out of range: use 0 to 20"));
-  EXPECT_THAT(std::string(AnswerCalibrate({}).status().message()), HasSubstr("measurements"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Calls asterism.v1.Placement with JSON, for the scenarios: what grpcurl would do.
+// Calls asterism.v1.Placement with JSON, for the scenarios: what grpcurl would do. A method of
+// asterism.v1.Planner has the service in front of it: Planner.Calibrate.
 //
 //   ASTERISM_TOKEN=... placement_client 127.0.0.1:9443 Place <request.json
 //   ASTERISM_TOKEN=... placement_client 127.0.0.1:9443 WatchQueue 3     # ends after three messages
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
 #include "asterism/v1/placement.grpc.pb.h"
+#include "asterism/v1/planner.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
@@ -61,6 +63,15 @@ void Print(const Message& message) {
 std::unique_ptr<Message> NewMessage(const google::protobuf::Descriptor* type) {
   return std::unique_ptr<Message>(
       google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());
+}
+
+// Null: there is none. Both services are linked in.
+const google::protobuf::MethodDescriptor* FindMethod(const std::string& name) {
+  const std::string service = name.rfind("Planner.", 0) == 0
+                                  ? "asterism.v1."
+                                  : std::string(asterism::v1::Placement::service_full_name()) + ".";
+  static_cast<void>(asterism::v1::PlanRequest::descriptor());
+  return google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(service + name);
 }
 
 grpc::Status CallUnary(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context,
@@ -109,10 +120,7 @@ grpc::Status Watch(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientCo
 }  // namespace
 
 int main(int argc, char** argv) {
-  const google::protobuf::MethodDescriptor* method =
-      argc < 3 ? nullptr
-               : google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
-                     std::string(asterism::v1::Placement::service_full_name()) + "." + argv[2]);
+  const google::protobuf::MethodDescriptor* method = argc < 3 ? nullptr : FindMethod(argv[2]);
   if (method == nullptr) {
     std::cerr << "usage: placement_client ADDRESS METHOD [MESSAGES] <request.json\n";
     return 2;

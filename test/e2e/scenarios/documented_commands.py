@@ -22,6 +22,8 @@ _ELSEWHERE = {
     "kubectl -n asterism-system create secret generic asterism-authority": "harness/chart.py types it for each rig",
     **dict.fromkeys(("call() {", "kubectl create --dry-run=client -o json -f job.yaml", "{removeJob", "{addNodes", "{cordonNodes", "{gpus: 256}",
                      "echo '{"), "grpcurl is no package of Debian: scenarios/placement_service asks the same with placement_client"),
+    **dict.fromkeys(("kubectl -n asterism-system get configmap asterism-planner", "kubectl -n asterism-system patch configmap asterism-planner"),
+                    "scenarios/calibrations types them where there is a calibration"),
     "sleep 15": "the way from there to the next line",
     "kubectl create namespace research": "the jobs of the pages live there already",
     "kubectl taint nodes": "harness/commit_mode types it, on nodes that are closed",

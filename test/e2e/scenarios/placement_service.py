@@ -17,8 +17,13 @@ class Caller:
 
     def __init__(self, cluster, token, **files):
         (port,) = re.findall(r"grpc_port=(\d+)", cluster.controller.log_text())[-1:]
+        self._token, self._files = token, files
         self._address = f"127.0.0.1:{port}"
         self._environment = {**os.environ, "ASTERISM_TOKEN": token, "ASTERISM_CA": cluster.rig["ASTERISM_EXTENDER_CA"], **files}
+
+    def at_the_port_of(self, cluster):
+        """The same user, after the controller was started again."""
+        return Caller(cluster, self._token, **self._files)
 
     def call(self, method, request, *arguments):
         """(messages, error): of one of them there is none."""
@@ -37,7 +42,7 @@ class Caller:
         return error
 
 
-def _user(cluster, name, role=None, namespace="e2e"):
+def user(cluster, name, role=None, namespace="e2e"):
     """A ServiceAccount with a role of the cluster in the namespace. Goes with the scenario."""
     cluster.rig.kubectl("--namespace", namespace, "create", "serviceaccount", name)
     cluster.defer(lambda: cluster.rig.kubectl("--namespace", namespace, "delete", "serviceaccount", name))
@@ -53,8 +58,8 @@ def _asked(gpus, **spec):
 
 @scenario()
 def the_placement_service_answers_by_the_rights_of_a_real_token(cluster):
-    editor = _user(cluster, "editor", "edit")
-    stranger = _user(cluster, "stranger")
+    editor = user(cluster, "editor", "edit")
+    stranger = user(cluster, "stranger")
     nobody = Caller(cluster, "not-a-token")
     # The certificate of the moment follows that of the HTTP ports at once, but not in the same millisecond.
     cluster.wait_for(lambda: not nobody.call("Place", {})[1].count("UNAVAILABLE"), "the gRPC port shows a certificate that callers trust")
