@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "planner/plan_answer.h"
+#include "test/controller/planner_questions.h"
 
 namespace asterism::controller {
 namespace {
@@ -19,28 +20,12 @@ using ::testing::SizeIs;
 
 const absl::Time kFitTime = absl::FromUnixSeconds(1'800'000'000);
 
-v1::PlanQuestion QuestionFor(int gpus, const std::string& model = "llama-3-8b",
-                             const std::string& gpu = "H100") {
-  v1::PlanQuestion question;
-  question.set_training_job_json(fmt::format(
-      R"({{"kind": "TrainingJob", "spec": {{"gpus": {}, "framework": "MegatronLM", "model":
-      {{"preset": "{}", "globalBatchSize": 1024, "sequenceLength": 8192}}}}}})",
-      gpus, model));
-  v1::PlanCluster& cluster = *question.mutable_cluster();
-  cluster.set_gpu(gpu);
-  v1::PlanLevel& node = *cluster.add_levels();
-  node.set_name("node");
-  node.set_gpus(8);
-  v1::PlanLevel& all = *cluster.add_levels();
-  all.set_name("cluster");
-  all.set_gpus(4096);
-  all.set_gigabytes_per_second(50);
-  all.set_latency_microseconds(14);
-  return question;
+v1::PlanQuestion SmallJob(int gpus, const std::string& gpu = "H100") {
+  return PlanQuestionFor(gpus, {.model = "llama-3-8b", .gpu = gpu});
 }
 
-v1::ParallelPlan Planned(const v1::PlanQuestion& question,
-                         const planner::CalibrationSet& kept = {}) {
+v1::ParallelPlan BestPlan(const v1::PlanQuestion& question,
+                          const planner::CalibrationSet& kept = {}) {
   v1::PlanRequest request;
   *request.mutable_question() = question;
   auto response = AnswerPlanRequest(request, kept);
@@ -50,7 +35,7 @@ v1::ParallelPlan Planned(const v1::PlanQuestion& question,
 
 // A step of the best plan that took `factor` times what is predicted with the shipped constants.
 void Measure(const v1::PlanQuestion& question, double factor, v1::CalibrateRequest& request) {
-  const v1::ParallelPlan plan = Planned(question);
+  const v1::ParallelPlan plan = BestPlan(question);
   v1::Measurement& measurement = *request.add_measurements();
   *measurement.mutable_question() = question;
   *measurement.mutable_launch()->mutable_arguments() = plan.arguments();
@@ -60,12 +45,13 @@ void Measure(const v1::PlanQuestion& question, double factor, v1::CalibrateReque
 v1::CalibrateRequest MeasuredOn(const std::vector<int>& gpus, double factor) {
   v1::CalibrateRequest request;
   for (const int count : gpus) {
-    Measure(QuestionFor(count), factor, request);
+    Measure(SmallJob(count), factor, request);
   }
   return request;
 }
 
-std::string ErrorOf(const v1::CalibrateRequest& request, const planner::CalibrationSet& kept = {}) {
+std::string CalibrationErrorOf(const v1::CalibrateRequest& request,
+                               const planner::CalibrationSet& kept = {}) {
   return std::string(AnswerCalibrate(request, kept, kFitTime).status().message());
 }
 
@@ -82,10 +68,10 @@ TEST(CalibrationDesk, ComesNearerToWhatWasMeasured) {
     EXPECT_LT(std::abs(response.error_after(index)), 0.05);
   }
   // They are taken back.
-  v1::PlanQuestion question = QuestionFor(64);
+  v1::PlanQuestion question = SmallJob(64);
   *question.mutable_constants() = response.constants();
-  EXPECT_GT(Planned(question).step_seconds().value(),
-            Planned(QuestionFor(64)).step_seconds().value());
+  EXPECT_GT(BestPlan(question).step_seconds().value(),
+            BestPlan(SmallJob(64)).step_seconds().value());
 }
 
 TEST(CalibrationDesk, WhatIsKeptImprovesTheNextPredictionAndRemembersItsPoints) {
@@ -127,26 +113,29 @@ TEST(CalibrationDesk, NothingIsKeptThatWouldMakeWorseWhatIsPredictedWell) {
   disturbed.set_keep(true);
   const auto refused = AnswerCalibrate(disturbed, kept, kFitTime);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(ErrorOf(disturbed, kept), HasSubstr("a job that was measured earlier would be"));
+  EXPECT_THAT(CalibrationErrorOf(disturbed, kept),
+              HasSubstr("a job that was measured earlier would be"));
 }
 
 TEST(CalibrationDesk, ErrorsNameTheField) {
-  EXPECT_THAT(ErrorOf({}), HasSubstr("measurements: there are 0: give 1 to 64"));
+  EXPECT_THAT(CalibrationErrorOf({}), HasSubstr("measurements: there are 0: give 1 to 64"));
   v1::CalibrateRequest request = MeasuredOn({64, 64}, 1.1);
   request.mutable_measurements(1)->set_step_seconds(-1);
-  EXPECT_THAT(ErrorOf(request), HasSubstr("measurements[1].step_seconds: -1 is no time"));
+  EXPECT_THAT(CalibrationErrorOf(request),
+              HasSubstr("measurements[1].step_seconds: -1 is no time"));
   request = MeasuredOn({64}, 1.1);
-  Measure(QuestionFor(64, "llama-3-8b", "H200"), 1, request);
-  EXPECT_THAT(ErrorOf(request), HasSubstr("measurements[1].question: is another GPU"));
+  Measure(SmallJob(64, "H200"), 1, request);
+  EXPECT_THAT(CalibrationErrorOf(request), HasSubstr("measurements[1].question: is another GPU"));
   request = MeasuredOn({64}, 1.1);
   request.set_keep(true);
   FillConstants(planner::ShippedConstants(),
                 *request.mutable_measurements(0)->mutable_question()->mutable_constants());
-  EXPECT_THAT(ErrorOf(request), HasSubstr("measurements[0].question.constants: what is kept"));
+  EXPECT_THAT(CalibrationErrorOf(request),
+              HasSubstr("measurements[0].question.constants: what is kept"));
   request = MeasuredOn({64}, 1000);
   request.set_keep(true);
-  EXPECT_THAT(ErrorOf(request), HasSubstr("measurements[0].step_seconds: is"));
-  EXPECT_THAT(ErrorOf(request), HasSubstr("check its unit"));
+  EXPECT_THAT(CalibrationErrorOf(request), HasSubstr("measurements[0].step_seconds: is"));
+  EXPECT_THAT(CalibrationErrorOf(request), HasSubstr("check its unit"));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ std::string Id(int gpu) {
 }
 
 // GPUs without links.
-v1::MeasuredGpus Gpus(int count) {
+v1::MeasuredGpus UnlinkedGpus(int count) {
   v1::MeasuredGpus part;
   for (int i = 0; i < count; ++i) {
     v1::MeasuredGpu& gpu = *part.add_gpus();
@@ -49,13 +49,13 @@ TEST(NodeIslands, AreTheNumaNodesWhereNoNvlinkIsKnown) {
   NodeIslands islands;
   islands.TakeDevices(Devices(4, 2));
   EXPECT_EQ(islands.With({Id(3)}), (GpuIslands{.islands = {0b0011, 0b1100}, .taken = 0b1000}));
-  islands.TakeGpus(Gpus(4));
+  islands.TakeGpus(UnlinkedGpus(4));
   EXPECT_EQ(islands.With({}), (GpuIslands{.islands = {0b0011, 0b1100}}));
 }
 
 TEST(NodeIslands, AreTheGpusOfABridge) {
   NodeIslands islands;
-  v1::MeasuredGpus gpus = Gpus(4);
+  v1::MeasuredGpus gpus = UnlinkedGpus(4);
   Bridge(gpus, 0, 2);
   Bridge(gpus, 1, 3, /*up=*/false);
   islands.TakeGpus(gpus);
@@ -66,7 +66,7 @@ TEST(NodeIslands, AreTheGpusOfABridge) {
 
 TEST(NodeIslands, BehindASwitchAllAreAlike) {
   NodeIslands islands;
-  v1::MeasuredGpus gpus = Gpus(8);
+  v1::MeasuredGpus gpus = UnlinkedGpus(8);
   for (v1::MeasuredGpu& gpu : *gpus.mutable_gpus()) {
     v1::MeasuredLink& link = *gpu.add_links();
     link.set_up(true);
@@ -92,7 +92,7 @@ TEST(NodeIslands, WhatIsNotKnownIsAlike) {
   EXPECT_EQ(islands.With({}), GpuIslands()) << "no NUMA nodes";
   std::vector<GpuDevice> parts = Devices(4, 2);
   parts[3] = {.id = "MIG-1", .numa_node = -1};
-  v1::MeasuredGpus gpus = Gpus(4);
+  v1::MeasuredGpus gpus = UnlinkedGpus(4);
   Bridge(gpus, 0, 1);
   islands.TakeGpus(gpus);
   islands.TakeDevices(parts);
@@ -104,7 +104,7 @@ TEST(NodeIslands, WhatIsNotKnownIsAlike) {
 // An agent that lies about its own node: no link leads out of the message.
 TEST(NodeIslands, AddressesThatDoNotExistJoinNobody) {
   NodeIslands islands;
-  v1::MeasuredGpus gpus = Gpus(2);
+  v1::MeasuredGpus gpus = UnlinkedGpus(2);
   for (v1::MeasuredGpu& gpu : *gpus.mutable_gpus()) {
     gpu.set_pci_address("");
     v1::MeasuredLink& link = *gpu.add_links();

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "planner/calibration_set.h"
+#include "test/controller/planner_questions.h"
 
 namespace asterism::controller {
 namespace {
@@ -15,27 +16,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-v1::PlanQuestion QuestionFor(int gpus, const std::string& model = "llama-3-70b",
-                             const std::string& framework = "MegatronLM",
-                             const std::string& rest = "") {
-  v1::PlanQuestion question;
-  question.set_training_job_json(fmt::format(
-      R"({{"kind": "TrainingJob", "spec": {{"gpus": {}, "framework": "{}", {} "model": {{"preset":
-      "{}", "globalBatchSize": 1024, "sequenceLength": 8192}}}}}})",
-      gpus, framework, rest, model));
-  v1::PlanCluster& cluster = *question.mutable_cluster();
-  cluster.set_gpu("H100");
-  v1::PlanLevel& node = *cluster.add_levels();
-  node.set_name("node");
-  node.set_gpus(8);
-  v1::PlanLevel& all = *cluster.add_levels();
-  all.set_name("cluster");
-  all.set_gpus(4096);
-  all.set_gigabytes_per_second(50);
-  all.set_latency_microseconds(14);
-  return question;
-}
 
 v1::PlanResponse Planned(const v1::PlanQuestion& question, int plans = 1) {
   v1::PlanRequest request;
@@ -47,7 +27,7 @@ v1::PlanResponse Planned(const v1::PlanQuestion& question, int plans = 1) {
 }
 
 TEST(PlannerDesk, PlansComeWithAllTerms) {
-  const v1::PlanResponse response = Planned(QuestionFor(512), 3);
+  const v1::PlanResponse response = Planned(PlanQuestionFor(512), 3);
   ASSERT_THAT(response.plans(), SizeIs(3));
   EXPECT_TRUE(response.certificate().proven());
   double before = 0;
@@ -67,7 +47,7 @@ TEST(PlannerDesk, PlansComeWithAllTerms) {
 }
 
 TEST(PlannerDesk, WhatCannotFitIsAnAnswer) {
-  const v1::PlanResponse response = Planned(QuestionFor(64, "llama-3-405b"));
+  const v1::PlanResponse response = Planned(PlanQuestionFor(64, {.model = "llama-3-405b"}));
   EXPECT_THAT(response.plans(), SizeIs(0));
   EXPECT_EQ(response.minimum_gpus(), 128);
   EXPECT_THAT(response.reason(), HasSubstr("use 128 GPUs or more"));
@@ -75,7 +55,8 @@ TEST(PlannerDesk, WhatCannotFitIsAnAnswer) {
 
 TEST(PlannerDesk, APlanExplainsItselfFromItsOwnWords) {
   for (const std::string framework : {"MegatronLM", "DeepSpeed", "FSDP"}) {
-    const v1::PlanQuestion question = QuestionFor(64, "llama-3-8b", framework);
+    const v1::PlanQuestion question =
+        PlanQuestionFor(64, {.model = "llama-3-8b", .framework = framework});
     const v1::ParallelPlan plan = Planned(question).plans(0);
     v1::ExplainPlanRequest request;
     *request.mutable_question() = question;
@@ -91,7 +72,7 @@ TEST(PlannerDesk, APlanExplainsItselfFromItsOwnWords) {
 
 TEST(PlannerDesk, ValidateNamesRuleAndRemedy) {
   v1::ValidateRequest request;
-  *request.mutable_question() = QuestionFor(64);
+  *request.mutable_question() = PlanQuestionFor(64);
   for (const char* word :
        {"--tensor-model-parallel-size", "8", "--overlap-param-gather", "--micro-batch-size", "3"}) {
     request.mutable_launch()->add_arguments(word);
@@ -109,7 +90,7 @@ TEST(PlannerDesk, ValidateNamesRuleAndRemedy) {
 }
 
 TEST(PlannerDesk, EveryPlanValidates) {
-  const v1::PlanQuestion question = QuestionFor(512);
+  const v1::PlanQuestion question = PlanQuestionFor(512);
   const v1::ParallelPlan plan = Planned(question).plans(0);
   v1::ValidateRequest request;
   *request.mutable_question() = question;
@@ -125,10 +106,11 @@ TEST(PlannerDesk, EveryPlanValidates) {
 
 TEST(PlannerDesk, ReplanUsesWhatIsLeft) {
   const v1::PlanQuestion question =
-      QuestionFor(512, "llama-3-70b", "MegatronLM", R"("plan": {"maxSpareGpus": 255},)");
+      PlanQuestionFor(512, {.rest = R"("plan": {"maxSpareGpus": 255},)"});
   v1::ReplanRequest request;
   *request.mutable_question() = question;
-  *request.mutable_launch()->mutable_arguments() = Planned(QuestionFor(512)).plans(0).arguments();
+  *request.mutable_launch()->mutable_arguments() =
+      Planned(PlanQuestionFor(512)).plans(0).arguments();
   request.set_lost_gpus(8);
   const auto response = AnswerReplan(request, {});
   ASSERT_TRUE(response.ok()) << response.status();
@@ -140,7 +122,7 @@ TEST(PlannerDesk, ReplanUsesWhatIsLeft) {
 
 TEST(PlannerDesk, WhatTheClusterKeepsHoldsUnlessTheQuestionSaysOther) {
   v1::PlanRequest request;
-  *request.mutable_question() = QuestionFor(64, "llama-3-8b");
+  *request.mutable_question() = PlanQuestionFor(64, {.model = "llama-3-8b"});
   planner::TimeConstants slow = planner::ShippedConstantsOf("H100");
   slow.product_efficiency /= 2;
   planner::CalibrationSet kept;
@@ -165,18 +147,18 @@ TEST(PlannerDesk, ErrorsNameTheField) {
     *request.mutable_question() = question;
     return std::string(AnswerPlanRequest(request, {}).status().message());
   };
-  v1::PlanQuestion question = QuestionFor(64);
+  v1::PlanQuestion question = PlanQuestionFor(64);
   question.mutable_cluster()->set_gpu("H1000");
   EXPECT_THAT(message(question), HasSubstr("cluster.gpu: \"H1000\" is not known: use one of"));
-  question = QuestionFor(64);
+  question = PlanQuestionFor(64);
   question.mutable_cluster()->mutable_levels(1)->set_gigabytes_per_second(-1);
   EXPECT_THAT(message(question), HasSubstr("cluster.levels.cluster: bandwidth -1"));
-  question = QuestionFor(64);
+  question = PlanQuestionFor(64);
   question.set_training_job_json("{");
   EXPECT_THAT(message(question), HasSubstr("TrainingJob"));
-  EXPECT_THAT(message(QuestionFor(64, "llama-3-70b", "Plain")),
+  EXPECT_THAT(message(PlanQuestionFor(64, {.framework = "Plain"})),
               HasSubstr("spec.framework: Plain has no arguments"));
-  question = QuestionFor(64);
+  question = PlanQuestionFor(64);
   question.mutable_constants()->set_half_width(-3);
   EXPECT_THAT(message(question), HasSubstr("constants: "));
   v1::PlanRequest request;
