@@ -288,7 +288,7 @@ void ControlPlane::NoteUnboundSinglePods() {
                  gpu_resources_.end();
         });
     operators::GangPodMark mark;
-    if (asks_for_gpus && pod->node_name.empty() && !pod->Terminal() &&
+    if (asks_for_gpus && pod->node_name.empty() && !pod->Terminal() && !pod->gated &&
         pod->scheduler_name == environment_->pods.scheduler_name &&
         !operators::ReadGangPodMark(*pod, mark)) {
       single_pods_.Passed(pod->meta.uid, pod->meta.Key());

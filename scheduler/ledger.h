@@ -145,13 +145,13 @@ struct NodeView {
   ResourceVector allocatable;
   ResourceVector used;  // by all holders; may exceed allocatable when a foreign pod came first
   bool usable = true;
-  GpuIslands gpu_islands;
 };
 
 // An immutable picture. `nodes` are in topology order.
 struct LedgerView {
   std::shared_ptr<const topology::Cluster> cluster;
   std::vector<NodeView> nodes;                             // by NodeId
+  std::vector<GpuIslands> gpu_islands;                     // by NodeId; empty: no node is split
   std::vector<std::string> resource_names;                 // by slot
   base::StringMap<std::shared_ptr<const GangView>> gangs;  // by job uid
   uint64_t version = 0;

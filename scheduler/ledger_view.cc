@@ -173,7 +173,11 @@ std::shared_ptr<const LedgerView> Ledger::View() const {
     target.allocatable = row.state.allocatable;
     target.used = row.used;
     target.usable = row.known && row.state.usable;
-    target.gpu_islands = row.gpu_islands;
+  }
+  if (!impl_->rows.split().empty()) {
+    for (size_t index = 0; index < view->nodes.size(); ++index) {
+      view->gpu_islands.push_back(impl_->rows.row(NodeId(index)).gpu_islands);
+    }
   }
   for (size_t slot = 0; slot < impl_->table.size(); ++slot) {
     view->resource_names.push_back(impl_->table.name(slot));

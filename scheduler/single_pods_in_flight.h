@@ -15,7 +15,8 @@
 //
 // A pod that never comes back is forgotten after kLongestBinding.
 //
-// Thread-safety: from any threads. Cost: a lock and a hash look-up; Any also what it forgets.
+// Thread-safety: from any threads. Cost: a lock and a hash look-up; Any, and Passed where there are
+// many, look at all.
 #pragma once
 
 #include <string>
@@ -43,6 +44,7 @@ class SinglePodsInFlight {
 
   // Name of one of them; empty: there is none.
   std::string Any();
+  size_t size() const;
 
  private:
   struct Pod {
@@ -50,8 +52,10 @@ class SinglePodsInFlight {
     base::SteadyTime passed;
   };
 
+  void ForgetOld(base::SteadyTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const base::Clock& clock_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   base::StringMap<Pod> pods_ ABSL_GUARDED_BY(mutex_);  // by uid
 };
 

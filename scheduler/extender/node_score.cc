@@ -73,6 +73,7 @@ void NodeScores::ScoreSupernode(const LedgerView& view, size_t begin, size_t end
   // GPUs are few; the bound only keeps sums and products from overflowing.
   constexpr int64_t kMany = int64_t{1} << 40;
   const SlotAmount gpus = *demand_.gpus;
+  const bool split = !view.gpu_islands.empty();
   int64_t all = 0;
   int64_t gone = 0;
   for (size_t i = begin; i < end; ++i) {
@@ -83,8 +84,7 @@ void NodeScores::ScoreSupernode(const LedgerView& view, size_t begin, size_t end
     gone += node.usable ? used : allocatable;
     if (!Fits(node, demand_)) {
       scores_[i] = kUnfit;
-    } else if (node.gpu_islands.split() &&
-               WholePods(node.gpu_islands, gpus.amount, allocatable - used) == 0) {
+    } else if (split && WholePods(view.gpu_islands[i], gpus.amount, allocatable - used) == 0) {
       scores_[i] = kBrokenIsland;
     } else if (used == 0) {
       scores_[i] = kFreeNode;

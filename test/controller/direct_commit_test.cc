@@ -239,6 +239,18 @@ TEST_F(DirectCommitTest, ASinglePodThatIsBoundOrGoneHoldsUpNobody) {
   EXPECT_EQ(Fallback("llama"), "");
 }
 
+// A pod with a gate was never asked about.
+TEST_F(DirectCommitTest, AGatedPodHoldsUpNoNewLeader) {
+  json pod = SinglePod("gated");
+  pod["spec"]["schedulingGates"] = json::array({{{"name", "example.com/wait"}}});
+  cluster_.server().Put(kube::kPods, pod);
+  cluster_.KillController("a");
+  cluster_.StartController("b");
+  cluster_.CreateJob("llama", 64);
+  ASSERT_TRUE(Runs("llama")) << cluster_.StatusOf("llama").dump(1);
+  EXPECT_EQ(Fallback("llama"), "");
+}
+
 // The leader before may have let it pass.
 TEST_F(DirectCommitTest, ANewLeaderTakesUnboundSinglePodsForPassed) {
   cluster_.server().Put(kube::kPods, SinglePod("notebook"));

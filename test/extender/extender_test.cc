@@ -320,8 +320,8 @@ TEST_F(ExtenderTest, ASupernodeWithAnUnusableNodeIsBroken) {
 TEST_F(ExtenderTest, ASinglePodGoesWhereOneIslandOfGpusHoldsIt) {
   builder_.Use("gpu-0-0", kGpuSlot, 4);
   builder_.Use("gpu-0-1", kGpuSlot, 2);
-  builder_.Node("gpu-0-0").gpu_islands = {.islands = {0x0f, 0xf0}, .taken = 0x33};
-  builder_.Node("gpu-0-1").gpu_islands = {.islands = {0x0f, 0xf0}, .taken = 0x03};
+  builder_.Split("gpu-0-0", {.islands = {0x0f, 0xf0}, .taken = 0x33});
+  builder_.Split("gpu-0-1", {.islands = {0x0f, 0xf0}, .taken = 0x03});
   const auto scores = [this](int64_t gpus) {
     const Json answer = Prioritize({.gpus = gpus}, {"gpu-0-0", "gpu-0-1", "gpu-1-0"});
     return std::vector<int>{answer[0].at("Score"), answer[1].at("Score"), answer[2].at("Score")};

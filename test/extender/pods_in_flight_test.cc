@@ -110,5 +110,16 @@ TEST(SinglePodsInFlight, AreForgottenWhenNoBindingCanTakeThatLong) {
   EXPECT_EQ(in_flight.Any(), "");
 }
 
+// Nobody asks where gangs are never committed directly.
+TEST(SinglePodsInFlight, DoNotPileUpWhereNobodyAsks) {
+  base::SimClock clock;
+  SinglePodsInFlight in_flight(clock);
+  for (int i = 0; i < 100'000; ++i) {
+    in_flight.Passed(std::to_string(i), "research/a");
+    clock.Advance(absl::Seconds(1));
+  }
+  EXPECT_LE(in_flight.size(), 4096U);
+}
+
 }  // namespace
 }  // namespace asterism::scheduler

@@ -48,6 +48,11 @@ NodeView& ViewBuilder::Node(std::string_view name) {
   return view_.nodes[id.index()];
 }
 
+void ViewBuilder::Split(std::string_view name, GpuIslands islands) {
+  view_.gpu_islands.resize(view_.nodes.size());
+  view_.gpu_islands[view_.cluster->FindNode(name).index()] = std::move(islands);
+}
+
 void ViewBuilder::Use(std::string_view name, size_t slot, int64_t amount) {
   Node(name).used[slot] += amount;
 }

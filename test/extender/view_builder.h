@@ -38,6 +38,7 @@ class ViewBuilder {
   std::vector<std::string> NodeNames() const;  // in topology order
 
   NodeView& Node(std::string_view name);
+  void Split(std::string_view name, GpuIslands islands);
   void Use(std::string_view name, size_t slot, int64_t amount);
   // Books the block's GPUs too.
   void AddBlock(std::string_view gang_uid, int64_t first_rank, std::string_view node, int64_t epoch,
